@@ -1,0 +1,39 @@
+# Every target sets up .venv by itself; nothing but Python, make and the package registries is needed.
+PYTHON ?= python3
+VENV := .venv
+READY := $(VENV)/.ready
+BIN := $(VENV)/bin
+WORKERS ?= 2
+# Small models: one thread per process is fastest, and two test workers do not fight over cores.
+TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+
+.PHONY: venv demo test test-slow bench lint clean
+
+venv: $(READY)
+
+# torch goes first and alone, at the pinned version: anything that resolves torch later finds it satisfied.
+$(READY): constraints.txt pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet -c constraints.txt "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/tacit demo
+
+test: $(READY)
+	$(TEST_ENV) $(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist worksteal
+
+test-slow: $(READY)
+	$(TEST_ENV) $(BIN)/python -m pytest -m slow
+
+bench: $(READY)
+	$(BIN)/tacit bench
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+clean:
+	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,1 @@
+"""tacit: federated recommendation with private histories and honest numbers."""

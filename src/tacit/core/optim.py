@@ -1,0 +1,135 @@
+"""Optimisers as values: elementwise, so the same code steps one client or a block of clients."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+import torch
+from torch import Tensor
+
+from tacit.core.types import Params
+
+
+class Optimiser(Protocol):
+    """A rule that turns a gradient into a step. `rate_at` is a pure function of the round."""
+
+    @property
+    def stateless(self) -> bool: ...
+    @property
+    def lifetime(self) -> Literal["round", "persistent"]: ...
+
+    def rate_at(self, round_number: int, n_items: int) -> float: ...
+    def init(self, value: Tensor, batch_dims: int) -> Params: ...
+    def update(
+        self, value: Tensor, gradient: Tensor, state: Params, rate: float
+    ) -> tuple[Tensor, Params]: ...
+
+
+def scheduled_rate(
+    rate: float, per_item: float | None, decay: float, round_number: int, n_items: int
+) -> float:
+    """`rate`, times η·I where η = `per_item` is given, times decay^(round - 1); rounds from 1.
+
+    >>> scheduled_rate(0.1, 80.0, 1.0, 1, 1682)
+    13456.0
+    """
+    scale = 1.0 if per_item is None else per_item * n_items
+    return rate * scale * decay ** (round_number - 1)
+
+
+@dataclass(frozen=True)
+class Sgd:
+    """Plain gradient descent.
+
+    `per_item` multiplies the rate by η·I: a mean over clients and over a batch shrinks an item's
+    step by about that much, and the released code of the field undoes it so. On item rows, weight
+    decay acts on the rows that a client touches in the round, at every step.
+
+    >>> step, _ = Sgd(rate=0.5).update(torch.ones(2), torch.ones(2), {}, 0.5)
+    >>> step.tolist()
+    [0.5, 0.5]
+    """
+
+    rate: float = 0.1
+    per_item: float | None = None
+    decay: float = 1.0
+    weight_decay: float = 0.0
+
+    @property
+    def stateless(self) -> bool:
+        return self.weight_decay == 0.0
+
+    @property
+    def lifetime(self) -> Literal["round", "persistent"]:
+        return "round"
+
+    def rate_at(self, round_number: int, n_items: int) -> float:
+        return scheduled_rate(self.rate, self.per_item, self.decay, round_number, n_items)
+
+    def init(self, value: Tensor, batch_dims: int) -> Params:
+        return {}
+
+    def update(
+        self, value: Tensor, gradient: Tensor, state: Params, rate: float
+    ) -> tuple[Tensor, Params]:
+        if self.weight_decay:
+            gradient = gradient + self.weight_decay * value
+        return value - rate * gradient, state
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam with bias correction. `lifetime="persistent"` keeps a client's moments between rounds;
+    item rows that are replaced every round can only have the lifetime of a round.
+
+    >>> adam = Adam(rate=0.1)
+    >>> value, state = adam.update(torch.zeros(1), torch.ones(1), adam.init(torch.zeros(1), 0), 0.1)
+    >>> round(value.item(), 6)
+    -0.1
+    """
+
+    rate: float = 0.001
+    per_item: float | None = None
+    decay: float = 1.0
+    weight_decay: float = 0.0
+    beta1: float = 0.9
+    beta2: float = 0.999
+    epsilon: float = 1e-8
+    lifetime: Literal["round", "persistent"] = "round"
+
+    @property
+    def stateless(self) -> bool:
+        return False
+
+    def rate_at(self, round_number: int, n_items: int) -> float:
+        return scheduled_rate(self.rate, self.per_item, self.decay, round_number, n_items)
+
+    def init(self, value: Tensor, batch_dims: int) -> Params:
+        """Moments and a step count; the count has one entry per client of a block."""
+        return {
+            "first": torch.zeros_like(value),
+            "second": torch.zeros_like(value),
+            "steps": value.new_zeros(value.shape[:batch_dims]),
+        }
+
+    def update(
+        self, value: Tensor, gradient: Tensor, state: Params, rate: float
+    ) -> tuple[Tensor, Params]:
+        if self.weight_decay:
+            gradient = gradient + self.weight_decay * value
+        steps = state["steps"] + 1
+        first = self.beta1 * state["first"] + (1 - self.beta1) * gradient
+        second = self.beta2 * state["second"] + (1 - self.beta2) * gradient * gradient
+        # one step count per client, spread over that client's entries
+        count = steps.reshape(steps.shape + (1,) * (value.dim() - steps.dim()))
+        mean = first / (1 - self.beta1**count)
+        spread = (second / (1 - self.beta2**count)).sqrt()
+        return value - rate * mean / (spread + self.epsilon), {
+            "first": first,
+            "second": second,
+            "steps": steps,
+        }
+
+
+OPTIMISERS: dict[str, type] = {"sgd": Sgd, "adam": Adam}

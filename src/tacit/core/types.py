@@ -1,0 +1,78 @@
+"""Names for the few things that travel between parts, engines and devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from torch import Tensor
+
+# Flat and named: "items", "user", "head.w". A leaf is shared or private by which function made it.
+Params = dict[str, Tensor]
+
+ITEMS = "items"  # the global item table, (I, D), shared
+OWN_ITEMS = "items.own"  # a client's dense personal table, (I, D), private
+
+
+@dataclass(frozen=True)
+class Task:
+    """The two sizes that parts may depend on.
+
+    >>> Task(n_users=3, n_items=5).n_items
+    5
+    """
+
+    n_users: int
+    n_items: int
+
+
+@dataclass(frozen=True)
+class Init:
+    """How a leaf begins: its shape and the law of its entries.
+
+    `normal` has standard deviation `scale`; `uniform` lies in ±`scale`; `zeros` are zeros. A
+    private leaf with `same=True` begins equal for all clients, otherwise each client draws its own.
+
+    >>> Init((4,), "normal", 0.1).count
+    4
+    """
+
+    shape: tuple[int, ...]
+    law: Literal["normal", "uniform", "zeros"] = "zeros"
+    scale: float = 1.0
+    same: bool = False
+
+    @property
+    def count(self) -> int:
+        total = 1
+        for size in self.shape:
+            total *= size
+        return total
+
+
+@dataclass(frozen=True)
+class Phase:
+    """One step of a batch: the groups of leaves ("model", "items") that move in it, together."""
+
+    groups: tuple[Literal["model", "items"], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """One mini-batch of one client: labels, weights (1 / batch size, 0 on padding), and which of
+    the client's rows each sample reads."""
+
+    row_N: Tensor
+    label_N: Tensor
+    weight_N: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Upload:
+    """What leaves a device: the change of shared leaves, and nothing else.
+
+    The item table's change is sent for the rows in `item_R` (all other rows are exactly zero).
+    """
+
+    item_R: Tensor
+    change: Params

@@ -1,0 +1,65 @@
+"""A dataset: interactions, what is known of the items, and the rules that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from tacit.data.interactions import Interactions
+from tacit.data.modalities import Modalities
+
+
+@dataclass(frozen=True)
+class Step:
+    """One rule that was applied, with the counts before and after it.
+
+    >>> Step("users with at least 5 interactions", {"users": 9}, {"users": 7}).before["users"]
+    9
+    """
+
+    rule: str
+    before: Mapping[str, int]
+    after: Mapping[str, int]
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Everything a run reads; `steps` tells how the raw file became these interactions."""
+
+    name: str
+    interactions: Interactions
+    modalities: Modalities = field(default_factory=Modalities)
+    texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # "title", …; one per item
+    steps: tuple[Step, ...] = ()
+    notes: tuple[str, ...] = ()  # cautions a reader of results must know
+    truth: Mapping[str, np.ndarray] = field(default_factory=dict)  # planted worlds: what is true
+
+    def keep(self, rows: np.ndarray, rule: str) -> Dataset:
+        """Keep some interactions (mask or positions), and say in `steps` what that cost."""
+        before = self.interactions.counts
+        interactions = self.interactions.take(rows)
+        item_codes = _codes(interactions.items, self.interactions.items)
+        kept = {"U": _codes(interactions.users, self.interactions.users), "I": item_codes}
+        return replace(
+            self,
+            interactions=interactions,
+            modalities=self.modalities.take(item_codes),
+            texts={k: tuple(v[code] for code in item_codes) for k, v in self.texts.items()},
+            steps=(*self.steps, Step(rule, before, interactions.counts)),
+            truth={name: _take_axes(name, value, kept) for name, value in self.truth.items()},
+        )
+
+
+def _codes(names: tuple[str, ...], vocabulary: tuple[str, ...]) -> np.ndarray:
+    code_of = {name: code for code, name in enumerate(vocabulary)}
+    return np.array([code_of[name] for name in names], dtype=np.int64)
+
+
+def _take_axes(name: str, value: np.ndarray, kept: Mapping[str, np.ndarray]) -> np.ndarray:
+    """Keep users and items along the axes that the name's shape suffix gives to them."""
+    for axis, letter in enumerate(name.rpartition("_")[2]):
+        if letter in kept:
+            value = np.take(value, kept[letter], axis=axis)
+    return value

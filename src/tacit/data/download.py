@@ -1,0 +1,136 @@
+"""Fetching files that a manifest describes: checked, resumable, and never half there.
+
+No addresses or checksums are shipped. A file is fetched under a temporary name, its SHA-256 is
+compared, and only then does it get its own name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable
+from email.message import Message
+from http.client import HTTPException
+from pathlib import Path
+from typing import IO
+from urllib.error import HTTPError
+from urllib.parse import urlsplit
+from urllib.request import HTTPRedirectHandler, Request, build_opener
+
+from tacit.data.load import how_to_get
+from tacit.data.manifest import Manifest, ManifestFile, read_manifest
+from tacit.data.sources import SOURCES
+from tacit.errors import TacitError, nearest
+
+Progress = Callable[[str, int, int], None]  # path, bytes so far, bytes in all
+
+TIMEOUT_SECONDS = 30.0
+_CHUNK = 1 << 16
+
+
+def get(
+    name_or_manifest: str | Path | Manifest,
+    destination: str | Path,
+    progress: Progress | None = None,
+) -> tuple[Path, ...]:
+    """Fetch every file of a manifest into `destination`; files that are already right are kept.
+
+    A named source has no verified manifest, so the message says where its owner publishes it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     origin = Path(folder, "origin.csv")
+    ...     _ = origin.write_text("user,item\\n")
+    ...     digest = hashlib.sha256(origin.read_bytes()).hexdigest()
+    ...     file = ManifestFile(origin.as_uri(), digest, 10, "data/few.csv")
+    ...     [path.name for path in get(Manifest("few", "free", (file,)), folder)]
+    ['few.csv']
+    """
+    manifest = _manifest(name_or_manifest)
+    folder = Path(destination)
+    return tuple(_fetch(file, folder / file.path, progress) for file in manifest.files)
+
+
+def _manifest(name_or_manifest: str | Path | Manifest) -> Manifest:
+    if isinstance(name_or_manifest, Manifest):
+        return name_or_manifest
+    source = SOURCES.get(str(name_or_manifest))
+    if source is not None:
+        raise TacitError(how_to_get(source))
+    path = Path(name_or_manifest)
+    if path.suffix != ".toml" and not os.path.exists(path):
+        known = nearest(str(name_or_manifest), SOURCES)
+        raise TacitError(f"There is no source and no manifest {str(name_or_manifest)!r}; {known}")
+    return read_manifest(path)
+
+
+def _fetch(file: ManifestFile, path: Path, progress: Progress | None) -> Path:
+    if path.is_file() and path.stat().st_size == file.bytes and _sha256(path) == file.sha256:
+        return path
+    part = path.with_name(path.name + ".part")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _transfer(file, part, progress)
+        if _sha256(part) != file.sha256:
+            part.unlink()
+            raise TacitError(
+                f"{file.url!r} is not the expected file (its SHA-256 differs); it was thrown away: "
+                "check the manifest, or fetch again."
+            )
+        os.replace(part, path)
+    except (OSError, HTTPException, ValueError) as error:  # ValueError: not an address at all
+        if isinstance(error, HTTPError) and error.code == 416:
+            part.unlink(missing_ok=True)  # there is nothing after what we hold: begin anew
+        reason = f"status {error.code}" if isinstance(error, HTTPError) else str(error)
+        raise TacitError(
+            f"{file.url!r} could not be fetched into {str(path)!r} ({reason}); check the address "
+            "and the connection, then run again to go on where it stopped."
+        ) from None
+    return path
+
+
+def _transfer(file: ManifestFile, part: Path, progress: Progress | None) -> None:
+    """Fill `part` to its full size, from where an earlier attempt stopped if the server can."""
+    done = part.stat().st_size if part.is_file() else 0
+    if done > file.bytes:
+        part.unlink()
+        done = 0
+    if done == file.bytes:
+        return
+    request = Request(file.url, headers={"Range": f"bytes={done}-"} if done else {})
+    with build_opener(_OnlyHttp()).open(request, timeout=TIMEOUT_SECONDS) as response:
+        if done and getattr(response, "status", None) != 206:
+            done = 0  # the server sends the whole file again
+        with part.open("ab" if done else "wb") as out:
+            while done < file.bytes and (chunk := response.read(min(_CHUNK, file.bytes - done))):
+                out.write(chunk)
+                done += len(chunk)
+                if progress is not None:
+                    progress(file.path, done, file.bytes)
+        longer = done == file.bytes and response.read(1) != b""
+    if longer:
+        part.unlink()
+        raise TacitError(
+            f"{file.url!r} is longer than the {file.bytes} bytes of the manifest; it was thrown "
+            "away."
+        )
+    if done < file.bytes:
+        raise TacitError(
+            f"{file.url!r} ended after {done} of {file.bytes} bytes; run again to go on from there."
+        )
+
+
+class _OnlyHttp(HTTPRedirectHandler):
+    """Follows redirections (a bounded number, as the base class does) to web addresses only."""
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: Message, newurl: str
+    ) -> Request | None:
+        if urlsplit(newurl).scheme not in ("http", "https"):
+            raise TacitError(f"{req.full_url!r} redirects to {newurl!r}, which is no web address.")
+        return super().redirect_request(req, fp, code, msg, headers, newurl)  # type: ignore[arg-type]
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

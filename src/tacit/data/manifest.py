@@ -1,0 +1,119 @@
+"""Manifests: which files make up a dataset, where they are fetched from, and how to know them."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from tacit.errors import TacitError, nearest
+
+SCHEMES = ("http", "https", "file")
+MAX_MANIFEST_BYTES = 1_000_000
+MAX_FILES = 1000
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True)
+class ManifestFile:
+    """One file: its address, its SHA-256, its size, and its path below the destination.
+
+    >>> ManifestFile("https://example.org/u.data", "0" * 64, 10, "u.data").path
+    'u.data'
+    """
+
+    url: str
+    sha256: str
+    bytes: int
+    path: str
+
+    def __post_init__(self) -> None:
+        path = PurePosixPath(self.path)
+        scheme = self.url.partition(":")[0].lower()
+        if scheme not in SCHEMES:
+            raise TacitError(
+                f"The address {self.url!r} begins with {scheme!r}; only "
+                f"{', '.join(SCHEMES)} are read."
+            )
+        if not _SHA256.fullmatch(self.sha256):
+            raise TacitError(
+                f"The sha256 of {self.path!r} must be 64 hexadecimal digits (lower case)."
+            )
+        if self.bytes < 1:
+            raise TacitError(
+                f"The size of {self.path!r} is {self.bytes} bytes; it must be at least 1."
+            )
+        unsafe = path.is_absolute() or ".." in path.parts or not path.parts
+        if unsafe or "\\" in self.path or ":" in self.path or "\0" in self.path:
+            raise TacitError(
+                f"The path {self.path!r} must be relative, with forward slashes, and stay inside "
+                "the destination."
+            )
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A dataset to fetch: its name, its licence, its files.
+
+    >>> Manifest("few", "free", (ManifestFile("https://example.org/a", "0" * 64, 1, "a"),)).name
+    'few'
+    """
+
+    name: str
+    licence: str
+    files: tuple[ManifestFile, ...]
+
+    def __post_init__(self) -> None:
+        paths = [file.path for file in self.files]
+        if not paths or len(paths) > MAX_FILES:
+            raise TacitError(
+                f"The manifest of {self.name!r} lists {len(paths)} files; it must list 1 "
+                f"to {MAX_FILES}."
+            )
+        if len(set(paths)) < len(paths):
+            raise TacitError(f"The manifest of {self.name!r} lists one path twice; list each once.")
+
+
+def read_manifest(path: Path) -> Manifest:
+    """A TOML file: `name`, `licence`, and `[[file]]` with `url`, `sha256`, `bytes`, `path`.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "few.toml")
+    ...     _ = path.write_text(
+    ...         'name = "few"\\nlicence = "free"\\n[[file]]\\nurl = "https://example.org/a"\\n'
+    ...         f'sha256 = "{"0" * 64}"\\nbytes = 1\\npath = "a"\\n'
+    ...     )
+    ...     read_manifest(path).files[0].path
+    'a'
+    """
+    try:
+        if path.stat().st_size > MAX_MANIFEST_BYTES:
+            raise TacitError(
+                f"{str(path)!r} is too large for a manifest ({MAX_MANIFEST_BYTES} bytes)."
+            )
+        content = tomllib.loads(path.read_text("utf-8"))
+    except FileNotFoundError:
+        raise TacitError(f"There is no manifest at {str(path)!r}; check the path.") from None
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise TacitError(f"{str(path)!r} is not a readable TOML file ({error}).") from None
+    where = repr(str(path))
+    _check(content, {"name": str, "licence": str, "file": list}, where)
+    kinds = {"url": str, "sha256": str, "bytes": int, "path": str}
+    for entry in content["file"]:
+        _check(entry, kinds, f"a [[file]] of {where}")
+    files = tuple(ManifestFile(**entry) for entry in content["file"])
+    return Manifest(content["name"], content["licence"], files)
+
+
+def _check(table: Any, kinds: dict[str, type], where: str) -> None:
+    if not isinstance(table, dict):
+        raise TacitError(f"{where} must be a table with {', '.join(kinds)}.")
+    for key in table:
+        if key not in kinds:
+            raise TacitError(f"{where} has an unknown entry {key!r}; {nearest(key, kinds)}")
+    for key, kind in kinds.items():
+        if type(table.get(key)) is not kind:
+            raise TacitError(f"{where} needs an entry {key!r} of type {kind.__name__}.")

@@ -1,0 +1,90 @@
+"""Protocols are values: how data is split, what may be a negative, who is ranked against whom.
+
+`clean` is the default, and the only one whose numbers stand without a mark. The others repeat the
+habits of released code, so that printed tables can be compared with; see docs/protocols.md.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class SplitRule:
+    """How a user's interactions become train, validation and test.
+
+    `order` says what "last" means in leave-one-out: by `time`, at `random` (seeded), by file `row`,
+    or by `item_appearance` (the item that appears latest in the unfiltered file: a pseudo-time that
+    released code uses for data without timestamps). `ties` among equal times: the `last_row` of the
+    file counts as the latest, or the `first_row` (as pandas' descending rank "first" has it).
+    """
+
+    kind: Literal["leave_one_out", "global_time", "ratio", "labels"] = "leave_one_out"
+    order: Literal["time", "random", "row", "item_appearance"] = "time"
+    ties: Literal["last_row", "first_row"] = "last_row"
+    valid_share: float = 0.1  # for global_time and ratio
+    test_share: float = 0.1
+    seed: int = 0  # for random orders and ratio
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """Everything that decides what a number means, apart from the method itself."""
+
+    name: str = "clean"
+    split: SplitRule = SplitRule()
+    duplicates: Literal["earliest", "keep"] = "earliest"
+    # Which items may be drawn as negatives: all but the user's train items, or all but everything
+    # the user ever touched. The second hides held-out items from training: the leak of the papers.
+    negatives_exclude: Literal["train", "all"] = "train"
+    valid_mask: Literal["train"] = "train"  # what is taken out of the ranking
+    test_mask: Literal["train", "train+valid"] = "train+valid"
+    sampled: int = 99  # candidates drawn once per user, from items the user never touched
+    candidate_seed: int = 0
+    ties: Literal["expected", "pessimistic"] = "expected"
+    select_on: Literal["full", "sampled"] = "full"
+    select_metric: str = "NDCG@10"
+    patience: int | None = None  # stop after so many rounds without a better validation value
+
+    @property
+    def is_clean(self) -> bool:
+        return self.name == "clean"
+
+    @property
+    def keeps_clean(self) -> bool:
+        """Whether the fields that make numbers honest have their clean values.
+
+        How the split orders items, how many candidates are sampled and when to stop may differ.
+        """
+        return (
+            self.negatives_exclude == "train"
+            and self.duplicates == "earliest"
+            and self.valid_mask == "train"
+            and self.test_mask == "train+valid"
+        )
+
+
+CLEAN = Protocol()
+
+PFEDREC = Protocol(
+    name="pfedrec",
+    split=SplitRule(ties="first_row"),
+    duplicates="keep",
+    negatives_exclude="all",
+    ties="pessimistic",  # negatives are listed first, so a tie counts against the positive
+    select_on="sampled",
+    select_metric="HR@10",
+)
+
+FEDRKG = Protocol(
+    name="fedrkg",
+    split=SplitRule(ties="first_row"),
+    duplicates="keep",
+    negatives_exclude="all",
+    select_on="full",
+    select_metric="HR@10",
+    patience=100,
+)
+
+PROTOCOLS: dict[str, Protocol] = {p.name: p for p in (CLEAN, PFEDREC, FEDRKG)}

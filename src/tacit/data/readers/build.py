@@ -1,0 +1,138 @@
+"""From a frame with named columns to `Interactions`: every value is looked at once, here."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import polars as pl
+
+from tacit.data.interactions import Interactions
+from tacit.data.readers.columns import resolve
+from tacit.data.readers.quirks import NO_QUIRKS, Quirks
+from tacit.errors import TacitError
+
+_DATE_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f")
+_EXACT = 2.0**53  # float64 holds every whole number below this
+
+
+def interactions_from(
+    frame: pl.DataFrame,
+    columns: Mapping[str, str] | None,
+    where: str,
+    quirks: Quirks = NO_QUIRKS,
+) -> Interactions:
+    """Check the named columns and build the interactions; rows count from 1, without the header.
+
+    >>> frame = pl.DataFrame({"user_id": [7, 7], "item_id": ["a", "b"], "timestamp": ["5", "6"]})
+    >>> interactions_from(frame, None, "frame").time_N.tolist()
+    [5, 6]
+    """
+    chosen = resolve(frame.columns, columns, where)
+    if frame.height == 0:
+        raise TacitError(f"{where!r} holds no interactions: it has column names but no rows.")
+    found = {role: frame[name] for role, name in chosen.items()}
+    return Interactions.from_ids(
+        _ids(found["user"], where),
+        _ids(found["item"], where),
+        time=_times(found["time"], where, quirks) if "time" in found else None,
+        value=_numbers(found["value"], where) if "value" in found else None,
+        label=_labels(found["label"], where) if "label" in found else None,
+    )
+
+
+def _ids(column: pl.Series, where: str) -> pl.Series:
+    if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
+        raise _wrong_kind(column, where, "ids (text or whole numbers)")
+    if column.dtype.is_float():
+        # pandas turns whole numbers into floats as soon as one is missing; undo that.
+        column = column.fill_nan(None)
+        fraction = column.is_not_null() & (column != column.round())
+        if fraction.any() or column.is_infinite().any():
+            raise _wrong_kind(column, where, "ids (text or whole numbers), but fractions")
+        column = column.cast(pl.Int64)
+    text = column.cast(pl.String).str.strip_chars()
+    missing = (text.is_null() | (text == "")).fill_null(True)
+    if missing.any():
+        raise TacitError(
+            f"Data row {_first(missing)} of {where!r} has no id in column {column.name!r}; drop "
+            "such rows or give them an id."
+        )
+    return text
+
+
+def _times(column: pl.Series, where: str, quirks: Quirks) -> np.ndarray:
+    if quirks.repaired_times and column.dtype == pl.String:
+        column = column.replace(quirks.repaired_times)
+    time_N = _numbers(_epoch(column), where, "a number or a date such as 2024-01-31")
+    if time_N.dtype.kind == "f" and (time_N == np.round(time_N)).all():
+        time_N = time_N.astype(np.int64) if (abs(time_N) < _EXACT).all() else time_N
+    if not quirks.negative_times and (time_N < 0).any():
+        row = int(np.flatnonzero(time_N < 0)[0])
+        raise TacitError(
+            f"Column {column.name!r} of {where!r} is {time_N[row]} in data row {row + 1}; times "
+            "must not be negative."
+        )
+    return time_N
+
+
+def _epoch(column: pl.Series) -> pl.Series:
+    """Dates as microseconds since 1970; anything else is handed back as it is."""
+    if column.dtype in (pl.Date, pl.Datetime):
+        return column.dt.epoch("us")
+    if column.dtype == pl.String and column.str.contains("^\\d{4}-").any():
+        for form in _DATE_FORMATS:
+            moment = column.str.strip_chars().str.to_datetime(form, strict=False, time_unit="us")
+            if moment.null_count() == 0:
+                return moment.dt.epoch("us")
+    return column
+
+
+def _numbers(column: pl.Series, where: str, kind: str = "a number") -> np.ndarray:
+    if not (column.dtype.is_numeric() or column.dtype in (pl.String, pl.Boolean, pl.Null)):
+        raise _wrong_kind(column, where, "numbers")
+    text = column.str.strip_chars() if column.dtype == pl.String else column
+    if not column.dtype.is_float():
+        # Whole numbers first: nanosecond times do not survive a float64.
+        whole = text.cast(pl.Int64, strict=False)
+        if whole.null_count() == 0:
+            return whole.to_numpy()
+    number = text.cast(pl.Float64, strict=False)
+    bad = ~number.is_finite().fill_null(False)
+    if bad.any():
+        row = _first(bad)
+        value = column[row - 1]
+        if value is None or value == "":
+            said = "empty"
+        elif number[row - 1] is None:
+            said = f"{value!r}, which is not {kind},"
+        else:
+            said = f"{value}, which is not finite,"
+        raise TacitError(
+            f"Column {column.name!r} of {where!r} is {said} in data row {row}; fix or drop that "
+            "row or name another column."
+        )
+    return number.to_numpy()
+
+
+def _labels(column: pl.Series, where: str) -> np.ndarray:
+    label_N = _numbers(column, where)
+    outside = ~np.isin(label_N, (0, 1, 2))
+    if outside.any():
+        row = int(np.flatnonzero(outside)[0])
+        raise TacitError(
+            f"Column {column.name!r} of {where!r} is {column[row]} in data row {row + 1}; a split "
+            "label must be 0 (train), 1 (validation) or 2 (test)."
+        )
+    return label_N
+
+
+def _first(mask: pl.Series) -> int:
+    return int(mask.arg_true()[0]) + 1
+
+
+def _wrong_kind(column: pl.Series, where: str, wanted: str) -> TacitError:
+    return TacitError(
+        f"Column {column.name!r} of {where!r} holds {column.dtype} values where {wanted} belong; "
+        "name another column."
+    )

@@ -1,0 +1,64 @@
+"""Feature tables on disk: a `.npy` matrix and the item each of its rows belongs to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from tacit.data.modalities import FeatureTable
+from tacit.errors import TacitError
+
+
+def read_array(path: Path) -> np.ndarray:
+    """A matrix of numbers from a `.npy` file; pickled objects are never loaded."""
+    try:
+        value_KF = np.load(path, allow_pickle=False)
+    except (ValueError, EOFError, OSError):
+        raise TacitError(
+            f"{str(path)!r} is not a readable .npy matrix of numbers; write it with numpy.save."
+        ) from None
+    if (
+        not isinstance(value_KF, np.ndarray)
+        or value_KF.ndim != 2
+        or value_KF.dtype.kind not in "fiu"
+    ):
+        raise TacitError(
+            f"{str(path)!r} must hold a two-dimensional matrix of numbers, one row per item."
+        )
+    return value_KF
+
+
+def read_feature_ids(path: Path) -> list[str]:
+    """The item of each row: one id per line."""
+    try:
+        ids = path.read_text("utf-8-sig").split("\n")
+    except (UnicodeDecodeError, OSError):
+        raise TacitError(f"{str(path)!r} is not a text file with one item id per line.") from None
+    return [line.strip() for line in (ids[:-1] if ids[-1] == "" else ids)]
+
+
+def read_feature_table(path: Path, ids: list[str], items: tuple[str, ...]) -> FeatureTable:
+    """The matrix at `path`, whose row k belongs to item `ids[k]`, aligned to the catalogue."""
+    value_KF = read_array(path)
+    if len(value_KF) != len(ids):
+        raise TacitError(
+            f"{str(path)!r} has {len(value_KF)} rows but {len(ids)} item ids are listed for it; "
+            "there must be one id per row."
+        )
+    if len(set(ids)) < len(ids):
+        repeated = next(name for position, name in enumerate(ids) if name in ids[:position])
+        raise TacitError(f"Item {repeated!r} is listed twice for {str(path)!r}; list it once.")
+    try:
+        return FeatureTable.align(value_KF, ids, items)
+    except TacitError as error:
+        raise TacitError(f"{str(path)!r}: {error}") from None
+
+
+def modality_name(path: Path) -> str:
+    """The modality that a file holds, from its name.
+
+    >>> modality_name(Path("data/text_bert384_feat.npy"))
+    'text_bert384'
+    """
+    return path.name.removesuffix(".npy").removesuffix("_feat")

@@ -1,0 +1,200 @@
+"""Training samples of one client: its positives, drawn negatives, and their order.
+
+Samples come from a `TrainView` and nothing else. A draw is a pure function of (seed, round, epoch,
+user key), so it is the same alone on a device or in a block; engines that draw inside their own
+kernels call the same `client_keys` and `draw_client`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numba
+import numpy as np
+
+from tacit.data.drawing import (
+    REDRAW_CODES,
+    block,
+    client_keys,
+    draw_client,
+    draw_ordered,
+    unblock,
+)
+from tacit.data.views import TrainView
+from tacit.errors import TacitError, nearest
+
+_compiled = numba.njit(cache=True, error_model="numpy")
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """How many negatives stand beside each positive, and how often they are drawn anew.
+
+    `round`: in each round, reused by its epochs; `epoch`: in each local epoch; `once`: never again.
+
+    >>> Sampling().negatives, Sampling(redraw="epoch").redraw_code
+    (4, 1)
+    """
+
+    negatives: int = 4
+    redraw: Literal["round", "epoch", "once"] = "round"
+
+    def __post_init__(self) -> None:
+        if self.negatives < 0:
+            raise TacitError(f"negatives is {self.negatives}; use 0 or more per positive.")
+        if self.redraw not in REDRAW_CODES:
+            raise TacitError(
+                f"Unknown redraw {self.redraw!r}: {nearest(self.redraw, REDRAW_CODES)}"
+            )
+
+    @property
+    def redraw_code(self) -> int:
+        return REDRAW_CODES[self.redraw]
+
+
+@_compiled
+def _pool_sizes(start, items, hidden_start, hidden_items, n_items):  # type: ignore[no-untyped-def]
+    blocked = np.zeros(n_items, np.uint8)
+    n_users = len(start) - 1
+    pool_U = np.empty(n_users, np.int64)
+    for user in range(n_users):
+        positives = items[start[user] : start[user + 1]]
+        hidden = hidden_items[hidden_start[user] : hidden_start[user + 1]]
+        pool_U[user] = n_items - block(positives, blocked)
+        pool_U[user] -= block(hidden, blocked)
+        unblock(positives, blocked)
+        unblock(hidden, blocked)
+    return pool_U
+
+
+@_compiled
+def _mark_drawn(  # type: ignore[no-untyped-def]
+    seed,
+    round_number,
+    epoch,
+    redraw_code,
+    participants,
+    start,
+    items,
+    hidden_start,
+    hidden_items,
+    user_key_U,
+    n_negatives,
+    out_item,
+    out_label,
+    drawn_UI,
+):
+    n_items = drawn_UI.shape[1]
+    blocked = np.zeros(n_items, np.uint8)
+    for user in participants:
+        key, _ = client_keys(seed, round_number, epoch, redraw_code, user_key_U[user])
+        positives = items[start[user] : start[user + 1]]
+        hidden = hidden_items[hidden_start[user] : hidden_start[user + 1]]
+        n = draw_ordered(key, positives, hidden, n_items, n_negatives, out_item, out_label, blocked)
+        for sample in range(n):
+            if out_label[sample] == 0:
+                drawn_UI[user, out_item[sample]] = 1
+
+
+def samples_per_user(train: TrainView, sampling: Sampling) -> np.ndarray:
+    """How many samples each user has per epoch: positives * (1 + negatives there is room for).
+
+    >>> from tacit.data.views import Lists
+    >>> lists = Lists.from_pairs(np.array([0, 0, 1]), np.array([0, 1, 2]), n_lists=2)
+    >>> train = TrainView(3, lists, np.array([5, 6], np.uint64), Lists.empty(2))
+    >>> samples_per_user(train, Sampling(negatives=2)).tolist()
+    [4, 3]
+    """
+    pool_U = _pool_sizes(*_columns(train), train.n_items)
+    return np.asarray(train.positives.size_U * (1 + np.minimum(sampling.negatives, pool_U)))
+
+
+def draw_samples(
+    train: TrainView, user: int, sampling: Sampling, *, seed: int, round_number: int, epoch: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """The samples of one client in training order: item codes, and 1 for positive or 0.
+
+    >>> from tacit.data.views import Lists
+    >>> lists = Lists.from_pairs(np.array([0, 0]), np.array([0, 1]), n_lists=1)
+    >>> train = TrainView(4, lists, np.array([5], np.uint64), Lists.empty(1))
+    >>> item_N, label_N = draw_samples(train, 0, Sampling(2), seed=0, round_number=1, epoch=0)
+    >>> sorted(zip(item_N.tolist(), label_N.tolist()))
+    [(0, 1), (1, 1), (2, 0), (2, 0), (3, 0), (3, 0)]
+    """
+    _refuse_other_views(train)
+    positives, hidden = train.positives[user], train.hidden_from_negatives[user]
+    most = len(positives) * (1 + sampling.negatives)
+    item_N, label_N = np.empty(most, np.int64), np.empty(most, np.uint8)
+    user_key = train.user_key_U[user]
+    negative_key, shuffle_key = client_keys(
+        seed, round_number, epoch, sampling.redraw_code, user_key
+    )
+    blocked = np.zeros(train.n_items, np.uint8)
+    n = draw_client(
+        np.uint64(negative_key),
+        np.uint64(shuffle_key),
+        positives,
+        hidden,
+        train.n_items,
+        sampling.negatives,
+        item_N,
+        label_N,
+        blocked,
+    )
+    return item_N[:n], label_N[:n]
+
+
+def count_sampled(
+    train: TrainView,
+    sampling: Sampling,
+    *,
+    seed: int,
+    rounds: Sequence[tuple[int, np.ndarray]],
+    epochs: int,
+) -> np.ndarray:
+    """Which items each user ever drew as a negative: `drawn_UI`, uint8, 1 where drawn.
+
+    `rounds` holds (round number, codes of the users who took part).
+
+    >>> from tacit.data.views import Lists
+    >>> lists = Lists.from_pairs(np.array([0, 1]), np.array([0, 1]), n_lists=2)
+    >>> train = TrainView(2, lists, np.array([5, 6], np.uint64), Lists.empty(2))
+    >>> count_sampled(train, Sampling(1), seed=0, rounds=[(1, np.array([0]))], epochs=1).tolist()
+    [[0, 1], [0, 0]]
+    """
+    _refuse_other_views(train)
+    most = int(samples_per_user(train, sampling).max(initial=0))
+    out_item, out_label = np.empty(most, np.int64), np.empty(most, np.uint8)
+    drawn_UI = np.zeros((train.n_users, train.n_items), np.uint8)
+    for round_number, user_P in rounds:
+        participants = np.ascontiguousarray(user_P, dtype=np.int64)
+        for epoch in range(epochs if sampling.redraw == "epoch" else min(epochs, 1)):
+            _mark_drawn(
+                seed,
+                round_number,
+                epoch,
+                sampling.redraw_code,
+                participants,
+                *_columns(train),
+                train.user_key_U,
+                sampling.negatives,
+                out_item,
+                out_label,
+                drawn_UI,
+            )
+    return drawn_UI
+
+
+def _columns(train: TrainView) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    hidden = train.hidden_from_negatives
+    return train.positives.start_U1, train.positives.item_N, hidden.start_U1, hidden.item_N
+
+
+def _refuse_other_views(train: TrainView) -> None:
+    if not isinstance(train, TrainView):
+        raise TacitError(
+            f"Samples are drawn from a TrainView, not from a {type(train).__name__}; pass "
+            "split.train, so that held-out items stay out of training."
+        )

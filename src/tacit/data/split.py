@@ -1,0 +1,158 @@
+"""A dataset under a protocol becomes a train view and two held-out views.
+
+Views, masks, pools and candidates follow from the part of each interaction alone, whatever rule
+made the parts. The train view is built without looking at the held-out parts, unless the protocol
+says by name that its negatives must avoid them.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+
+from tacit.data.candidates import draw_candidates
+from tacit.data.dataset import Dataset
+from tacit.data.parts import SHORTEST, TEST, TRAIN, VALID, part_of_rows
+from tacit.data.protocol import Protocol
+from tacit.data.views import HeldOut, Lists, Split, TrainView
+from tacit.errors import TacitError
+
+
+def split_dataset(dataset: Dataset, protocol: Protocol) -> Split:
+    """The views of `dataset` under `protocol`, and the counts that a report prints.
+
+    >>> from tacit.data.interactions import Interactions
+    >>> rows = Interactions.from_ids(["u"] * 4, ["a", "b", "c", "d"], time=[1, 4, 3, 2])
+    >>> split = split_dataset(Dataset("few", rows), Protocol())
+    >>> split.train.positives[0].tolist(), split.valid.relevant[0].tolist()
+    ([0, 3], [2])
+    >>> split.test.relevant[0].tolist(), split.test.masked[0].tolist()
+    ([1], [0, 2, 3])
+    """
+    rows = dataset.interactions
+    n_items, n_users = rows.n_items, rows.n_users
+    if protocol.sampled < 0:
+        raise TacitError(f"sampled is {protocol.sampled}; use 0 or more candidates per user.")
+    part_N = part_of_rows(dataset, protocol.split)
+    train, valid, test = (
+        Lists.from_pairs(rows.user_N[part_N == part], rows.item_N[part_N == part], n_users)
+        for part in (TRAIN, VALID, TEST)
+    )
+    # A person without train interactions has nothing to learn from: counted, not evaluated.
+    trained_U = train.size_U > 0
+    in_valid_U, in_test_U = trained_U & (valid.size_U > 0), trained_U & (test.size_U > 0)
+    _refuse_empty(dataset, protocol, in_valid_U, in_test_U)
+    if protocol.duplicates == "earliest":
+        _refuse_overlap(dataset, train, valid, test)
+
+    hidden = Lists.empty(n_users)
+    if protocol.negatives_exclude == "all":
+        hidden = distinct(n_items, valid, test)
+    valid_mask = distinct(n_items, train)
+    test_mask = distinct(n_items, train, valid)
+    if protocol.test_mask == "train":
+        test_mask = valid_mask
+    sampled_valid, sampled_test = draw_candidates(
+        distinct(n_items, train, valid, test),
+        in_valid_U | in_test_U,
+        rows.user_key_U,
+        n_items,
+        protocol.sampled,
+        protocol.candidate_seed,
+    )
+    held_valid = _held_out("valid", n_items, in_valid_U, valid, valid_mask, sampled_valid)
+    held_test = _held_out("test", n_items, in_test_U, test, test_mask, sampled_test)
+    needs_three = protocol.split.kind in ("leave_one_out", "ratio")
+    short_U = train.size_U + valid.size_U + test.size_U < SHORTEST
+    counts = {
+        "users": n_users,
+        "items": n_items,
+        "train": len(train.item_N),
+        "valid": len(valid.item_N),
+        "test": len(test.item_N),
+        "evaluated_users": len(held_test.user_E),
+        "users_too_short": int(short_U.sum()) if needs_three else 0,
+        "users_without_train": int((~trained_U).sum()),
+        "unseen_test_items": len(np.setdiff1d(test.item_N, train.item_N)),
+        "masked_test_items": n_repeated(n_items, held_test.relevant, held_test.masked),
+        "users_with_latest_tied": _n_latest_tied(dataset),
+    }
+    return Split(TrainView(n_items, train, rows.user_key_U, hidden), held_valid, held_test, counts)
+
+
+def distinct(n_items: int, *parts: Lists) -> Lists:
+    """The distinct items of each user over some parts, in order of code.
+
+    >>> one = Lists.from_pairs(np.array([0, 0, 1]), np.array([5, 3, 4]), n_lists=2)
+    >>> two = Lists.from_pairs(np.array([0, 0]), np.array([3, 1]), n_lists=2)
+    >>> distinct(6, one, two)[0].tolist()
+    [1, 3, 5]
+    """
+    pair_N = np.sort(np.concatenate([_pairs(n_items, lists) for lists in parts]))
+    pair_N = pair_N[np.append(True, pair_N[1:] != pair_N[:-1])[: len(pair_N)]]
+    return Lists.from_pairs(pair_N // n_items, pair_N % n_items, len(parts[0]))
+
+
+def n_repeated(n_items: int, *parts: Lists) -> int:
+    """How many (list, item) pairs stand in more than one part, counted once per further part.
+
+    >>> one = Lists.from_pairs(np.array([0, 0, 1]), np.array([5, 3, 4]), n_lists=2)
+    >>> n_repeated(6, one, Lists.from_pairs(np.array([0, 1]), np.array([3, 5]), n_lists=2))
+    1
+    """
+    each = sum(len(distinct(n_items, lists).item_N) for lists in parts)
+    return each - len(distinct(n_items, *parts).item_N)
+
+
+def _pairs(n_items: int, lists: Lists) -> np.ndarray:
+    """Each (list, item) pair as one number."""
+    return np.repeat(np.arange(len(lists)), lists.size_U) * n_items + lists.item_N
+
+
+def _held_out(
+    part: Literal["valid", "test"],
+    n_items: int,
+    evaluated_U: np.ndarray,
+    lists: Lists,
+    mask: Lists,
+    sampled: Lists,
+) -> HeldOut:
+    user_E = np.flatnonzero(evaluated_U)
+    # A held-out item that is also in train (kept duplicates) stays masked: it cannot be hit.
+    relevant = distinct(n_items, lists).take(user_E)
+    return HeldOut(part, n_items, user_E, relevant, mask.take(user_E), sampled.take(user_E))
+
+
+def _n_latest_tied(dataset: Dataset) -> int:
+    """Users whose latest timestamp stands on several rows: there a tie rule decides."""
+    rows = dataset.interactions
+    if rows.time_N is None or not len(rows):
+        return 0
+    order = np.lexsort((rows.time_N, rows.user_N))
+    user_N, time_N = rows.user_N[order], rows.time_N[order]
+    last_N = np.append(user_N[1:] != user_N[:-1], True)
+    tied_N = np.append(False, (user_N[1:] == user_N[:-1]) & (time_N[1:] == time_N[:-1]))
+    return int((last_N & tied_N).sum())
+
+
+def _refuse_empty(
+    dataset: Dataset, protocol: Protocol, in_valid_U: np.ndarray, in_test_U: np.ndarray
+) -> None:
+    for name, evaluated_U in (("validation", in_valid_U), ("test", in_test_U)):
+        if not evaluated_U.any():
+            raise TacitError(
+                f"Nobody is left to evaluate: under the split {protocol.split.kind!r} none of the "
+                f"{len(evaluated_U)} users of dataset {dataset.name!r} has both a train and a "
+                f"{name} interaction; use longer histories or another split."
+            )
+
+
+def _refuse_overlap(dataset: Dataset, *parts: Lists) -> None:
+    n_twice = n_repeated(dataset.interactions.n_items, *parts)
+    if n_twice:
+        raise TacitError(
+            f"In dataset {dataset.name!r} {n_twice} pairs of user and item stand in two parts of "
+            "the split; keep only the earliest of repeated interactions, or use a protocol that "
+            "keeps duplicates and counts them as misses."
+        )

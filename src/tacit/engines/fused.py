@@ -1,0 +1,146 @@
+"""When the fused kernel applies, and how a composed method is handed to it."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from tacit.channel.clip import Clip
+from tacit.core.compose import Algorithm
+from tacit.core.optim import Sgd
+from tacit.core.types import ITEMS
+from tacit.data.views import TrainView
+from tacit.engines.base import Totals
+from tacit.engines.kernels.linear_cpu import linear_rounds
+from tacit.engines.participation import Participants
+from tacit.engines.state import State
+from tacit.items.id_only import IdOnly
+from tacit.local.alternate import Alternate
+from tacit.local.joint import Joint
+from tacit.objectives.bce import BinaryCrossEntropy
+
+# The sum over clients is kept once per chunk: memory bounds their number, threads never do.
+_SUM_BYTES = 128 * 2**20
+
+
+def why_not_fused(algorithm: Algorithm, device: str) -> str | None:
+    """The first reason why the fused kernel cannot run this method; None if it can.
+
+    >>> from tacit.core.compose import compose
+    >>> from tacit.core.types import Task
+    >>> from tacit.methods import fedncf
+    >>> why_not_fused(compose(fedncf(dim=4), Task(2, 3)), "cpu")
+    'SharedMlp is not linear in the item row'
+    """
+    method, local = algorithm.method, algorithm.method.local
+    clips = [link for link in method.channel if link.order is not None]
+    if device != "cpu":
+        return "the fused kernel runs on the CPU"
+    if method.backbone.linear is None:
+        return f"{type(method.backbone).__name__} is not linear in the item row"
+    if not isinstance(method.items, IdOnly):
+        return f"{type(method.items).__name__} encodes more than the id"
+    if not isinstance(local, (Joint, Alternate)):
+        return f"{type(local).__name__} has phases of its own"
+    for name, optimiser in (("model", local.model), ("items", local.items)):
+        if not isinstance(optimiser, Sgd) or not optimiser.stateless:
+            return f"local.{name} is not plain gradient descent"
+    if local.gradient_clip is not None:
+        return "local.gradient_clip is set"
+    if not isinstance(method.objective, BinaryCrossEntropy):
+        return f"the loss is {type(method.objective).__name__}"
+    if len(clips) > 1 or any(not isinstance(link, Clip) for link in clips):
+        return "the channel has more than one clip"
+    return None
+
+
+def chunk_count(n_items: int, width: int) -> int:
+    """Between 2 and 32 chunks: as many float64 tables as fit in 128 MB.
+
+    >>> chunk_count(1682, 32), chunk_count(100_000, 32)
+    (32, 5)
+    """
+    return int(np.clip(_SUM_BYTES // (n_items * width * 8), 2, 32))
+
+
+def fused_round(
+    algorithm: Algorithm,
+    train: TrainView,
+    state: State,
+    participants: Participants,
+    samples_U: np.ndarray,
+    *,
+    seed: int,
+    threads: int,
+) -> Totals:
+    """One round of all participants in the kernel; returns the sums for the server."""
+    method, local = algorithm.method, algorithm.method.local
+    round_number, n_items = state.round_number + 1, algorithm.task.n_items
+    # in the order of user keys: the order in which users were listed changes not even a rounding
+    order_P = np.argsort(train.user_key_U[participants.user_P], kind="stable")
+    user_P = participants.user_P[order_P]
+    reports_P = participants.reports_P[order_P]
+    weight_P = np.array([method.server.weight(int(n)) for n in train.positives.size_U[user_P]])
+    weight_P = weight_P * reports_P
+    assert method.backbone.linear is not None
+    vector_name, bias_name = method.backbone.linear
+    vector_UD = state.private[vector_name].numpy()
+    bias_U = state.private[bias_name].numpy() if bias_name else np.zeros(1, vector_UD.dtype)
+    has_own = algorithm.row_leaf != ITEMS
+    table = np.zeros((1, 1), vector_UD.dtype) if has_own else state.shared[ITEMS].numpy()
+    own = state.private[algorithm.row_leaf].numpy() if has_own else table[None]
+    tuned = state.tuned
+    empty = np.zeros(1, dtype=np.int64)
+    chunks = min(chunk_count(n_items, vector_UD.shape[1]), max(1, len(user_P)))
+    total_CID = np.zeros((1, 1, 1) if has_own else (chunks, n_items, vector_UD.shape[1]))
+    loss_C = np.zeros(chunks)
+    clip = next((link for link in method.channel if isinstance(link, Clip)), None)
+    scalar = vector_UD.dtype.type
+    assert isinstance(method.objective, BinaryCrossEntropy)
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+    linear_rounds(
+        np.linspace(0, len(user_P), chunks + 1).astype(np.int64),
+        user_P,
+        weight_P,
+        samples_U[user_P],
+        seed,
+        round_number,
+        method.sampling.redraw_code,
+        train.user_key_U,
+        train.positives.start_U1,
+        train.positives.item_N,
+        train.hidden_from_negatives.start_U1,
+        train.hidden_from_negatives.item_N,
+        n_items,
+        method.sampling.negatives,
+        local.epochs,
+        local.batch,
+        scalar(local.model.rate_at(round_number, n_items)),
+        scalar(local.items.rate_at(round_number, n_items)),
+        isinstance(local, Alternate),
+        method.objective.on == "probabilities",
+        bias_name is not None,
+        0 if clip is None else clip.order,
+        0.0 if clip is None else clip.bound,
+        table,
+        own,
+        has_own,
+        vector_UD,
+        bias_U,
+        empty if tuned is None else tuned.start_U1,
+        empty if tuned is None else tuned.count_U,
+        np.zeros(1, np.int32) if tuned is None else tuned.item_C,
+        np.zeros((1, 1), vector_UD.dtype) if tuned is None else tuned.value_CD.numpy(),
+        tuned is not None,
+        total_CID,
+        loss_C,
+    )
+    totals = Totals.empty(state)
+    if not has_own:
+        for part in total_CID:
+            totals.change[ITEMS] += part
+    totals.weight = float(weight_P.sum())
+    totals.clients = int(reports_P.sum())
+    totals.loss_sum = float(loss_C.sum())
+    totals.samples = int(samples_U[user_P].sum()) * local.epochs
+    return totals

@@ -1,0 +1,219 @@
+"""One client's whole round in one pass: draw, shuffle, local descent, for linear scorers.
+
+A client's rows stay in cache, which is where the speed comes from. Users are cut into chunks that
+do not depend on the number of threads; each chunk sums its clients' changes in a fixed order in
+float64, and chunks are added in order. So one thread and many agree bit for bit.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from tacit.data.drawing import client_keys, draw_client
+
+# Reassociation lets the dot products vectorise; NaN and infinity keep their meaning.
+_FAST = {"contract", "arcp", "nsz", "reassoc"}
+_FLOOR = 1e-12  # see objectives.bce.PROBABILITY_FLOOR
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", inline="always")
+def _dot(a, b, n):  # type: ignore[no-untyped-def]
+    total = a[0] * b[0]
+    for d in range(1, n):
+        total += a[d] * b[d]
+    return total
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", inline="always")
+def _slope(logit, label, on_probabilities, one):  # type: ignore[no-untyped-def]
+    """The derivative of the loss by the logit."""
+    probability = one / (one + np.exp(-logit))
+    slope = probability - label
+    if on_probabilities:
+        product = probability * (one - probability)
+        if product < _FLOOR:
+            slope *= product / _FLOOR
+    return slope
+
+
+@numba.njit(cache=True, error_model="numpy", inline="always")
+def _loss(logit, label):  # type: ignore[no-untyped-def]
+    """softplus(logit) - label * logit, without overflow."""
+    return max(logit, 0.0) - label * logit + np.log1p(np.exp(-abs(logit)))
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", parallel=True)
+def linear_rounds(  # type: ignore[no-untyped-def]
+    chunk_start,
+    users,
+    weights,
+    samples,
+    seed,
+    round_number,
+    redraw,
+    user_keys,
+    positive_start,
+    positive_item,
+    hidden_start,
+    hidden_item,
+    n_items,
+    n_negatives,
+    epochs,
+    batch,
+    vector_rate,
+    item_rate,
+    alternate,
+    on_probabilities,
+    has_bias,
+    clip_order,
+    clip_bound,
+    table,
+    own,
+    has_own,
+    vector_UD,
+    bias_U,
+    tuned_start,
+    tuned_count,
+    tuned_item,
+    tuned_value,
+    has_tuned,
+    total_CID,
+    loss_C,
+):
+    """Rounds of all clients; private leaves, own tables and tuned rows are written in place."""
+    width = vector_UD.shape[1]
+    one = vector_UD[0, 0] * 0 + 1
+    for chunk in numba.prange(len(chunk_start) - 1):
+        blocked = np.zeros(n_items, np.uint8)
+        place = np.full(n_items, -1, np.int64)
+        longest = 0
+        for k in range(chunk_start[chunk], chunk_start[chunk + 1]):
+            longest = max(longest, samples[k])
+        items = np.empty(longest, np.int64)
+        labels = np.empty(longest, np.uint8)
+        room = min(n_items, longest * epochs)
+        rows = np.empty((room, width), vector_UD.dtype)
+        touched = np.empty(room, np.int64)
+        slope = np.empty(min(batch, longest), vector_UD.dtype)
+        where = np.empty(min(batch, longest), np.int64)
+        gradient = np.empty(width, vector_UD.dtype)
+        loss_sum = 0.0
+        for k in range(chunk_start[chunk], chunk_start[chunk + 1]):
+            user = users[k]
+            positives = positive_item[positive_start[user] : positive_start[user + 1]]
+            hidden = hidden_item[hidden_start[user] : hidden_start[user + 1]]
+            vector = vector_UD[user]
+            count = 0
+            for epoch in range(epochs):
+                negative_key, shuffle_key = client_keys(
+                    seed, round_number, epoch, redraw, user_keys[user]
+                )
+                n = draw_client(
+                    negative_key,
+                    shuffle_key,
+                    positives,
+                    hidden,
+                    n_items,
+                    n_negatives,
+                    items,
+                    labels,
+                    blocked,
+                )
+                for low in range(0, n, batch):
+                    size = min(batch, n - low)
+                    share = one / size
+                    for d in range(width):
+                        gradient[d] = 0
+                    bias_gradient = one * 0
+                    for t in range(size):
+                        item = items[low + t]
+                        row = place[item]
+                        if row < 0:
+                            row = count
+                            place[item] = row
+                            touched[row] = item
+                            count += 1
+                            if has_own:
+                                for d in range(width):
+                                    rows[row, d] = own[user, item, d]
+                            else:
+                                for d in range(width):
+                                    rows[row, d] = table[item, d]
+                        where[t] = row
+                        logit = _dot(rows[row], vector, width)
+                        if has_bias:
+                            logit += bias_U[user]
+                        label = labels[low + t]
+                        loss_sum += _loss(logit, label)
+                        step = _slope(logit, label, on_probabilities, one) * share
+                        slope[t] = step
+                        bias_gradient += step
+                        for d in range(width):
+                            gradient[d] += step * rows[row, d]
+                    if alternate:
+                        for d in range(width):
+                            vector[d] -= vector_rate * gradient[d]
+                        if has_bias:
+                            bias_U[user] -= vector_rate * bias_gradient
+                        for t in range(size):
+                            logit = _dot(rows[where[t]], vector, width)
+                            if has_bias:
+                                logit += bias_U[user]
+                            slope[t] = _slope(logit, labels[low + t], on_probabilities, one) * share
+                    for t in range(size):
+                        step = item_rate * slope[t]
+                        row = where[t]
+                        for d in range(width):
+                            rows[row, d] -= step * vector[d]
+                    if not alternate:
+                        for d in range(width):
+                            vector[d] -= vector_rate * gradient[d]
+                        if has_bias:
+                            bias_U[user] -= vector_rate * bias_gradient
+            factor = 1.0
+            if clip_order > 0:
+                norm = 0.0
+                for r in range(count):
+                    for d in range(width):
+                        change = np.float64(rows[r, d] - table[touched[r], d])
+                        norm += change * change if clip_order == 2 else abs(change)
+                if clip_order == 2:
+                    norm = np.sqrt(norm)
+                if norm > clip_bound:
+                    factor = clip_bound / norm
+            factor *= weights[k]
+            if not has_own and factor != 0.0:
+                for r in range(count):
+                    item = touched[r]
+                    for d in range(width):
+                        total_CID[chunk, item, d] += factor * (rows[r, d] - table[item, d])
+            if has_own:
+                for r in range(count):
+                    for d in range(width):
+                        own[user, touched[r], d] = rows[r, d]
+            if has_tuned:
+                begin = tuned_start[user]
+                for r in range(count):
+                    tuned_item[begin + r] = touched[r]
+                    for d in range(width):
+                        tuned_value[begin + r, d] = rows[r, d]
+                tuned_count[user] = count
+            for r in range(count):
+                place[touched[r]] = -1
+        loss_C[chunk] = loss_sum
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def overlay_linear(  # type: ignore[no-untyped-def]
+    score_BI, users, start, count, tuned_item, tuned_value, vector_UD, bias_U, has_bias
+):
+    """Write the logits of each user's tuned rows over the scores made with the global table."""
+    width = vector_UD.shape[1]
+    for b in range(len(users)):
+        user = users[b]
+        for c in range(start[user], start[user] + count[user]):
+            logit = _dot(tuned_value[c], vector_UD[user], width)
+            if has_bias:
+                logit += bias_U[user]
+            score_BI[b, tuned_item[c]] = logit

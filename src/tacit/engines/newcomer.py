@@ -1,0 +1,54 @@
+"""A person who joined after training: private parts are fitted, shared ones stay as they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+
+from tacit.core.compose import Algorithm, compose
+from tacit.core.types import Params, Task
+from tacit.data.views import Lists, TrainView
+from tacit.engines.loop import LoopEngine
+from tacit.engines.participation import Participants
+from tacit.engines.scoring import Scorer
+
+
+def newcomer_scores(
+    algorithm: Algorithm,
+    shared: Params,
+    history: np.ndarray,
+    *,
+    name: int,
+    seed: int,
+    rounds: int,
+) -> np.ndarray:
+    """Logits over the catalogue for one new history, after `rounds` local rounds.
+
+    Nothing is uploaded. A method that ranks with the global table holds it still; one that ranks
+    with its own copy tunes that copy from the global table, as any client does.
+
+    >>> from tacit.methods import fedmf
+    >>> algorithm = compose(fedmf(dim=4), Task(n_users=1, n_items=6))
+    >>> shared = {"items": torch.randn(6, 4, generator=torch.Generator().manual_seed(0))}
+    >>> scores = newcomer_scores(algorithm, shared, np.array([1, 2]), name=7, seed=0, rounds=30)
+    >>> bool(scores[[1, 2]].mean() > scores[[0, 3, 4, 5]].mean())
+    True
+    """
+    alone = compose(algorithm.method, Task(1, algorithm.task.n_items))
+    train = TrainView(
+        algorithm.task.n_items,
+        Lists(np.array([0, len(history)]), np.ascontiguousarray(history, dtype=np.int64)),
+        np.array([name], dtype=np.uint64),
+        Lists.empty(1),
+    )
+    frozen = frozenset(shared)
+    if algorithm.method.sync.scores_with == "tuned":
+        frozen -= {algorithm.row_leaf}
+    dtype = next(iter(shared.values())).dtype if shared else torch.float32
+    engine = LoopEngine(dtype, frozen)
+    state = engine.start(alone, train, seed)
+    state.shared = {leaf: value.clone() for leaf, value in shared.items()}
+    silent = Participants(np.array([0]), np.array([False]))  # trains, and its upload never comes
+    for _ in range(rounds):
+        engine.round(alone, train, state, silent, seed)
+    return Scorer(alone, state)(np.array([0]))[0]

@@ -1,0 +1,108 @@
+"""The state of a federation between two rounds, and how it begins."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from tacit import streams
+from tacit.core.compose import Algorithm
+from tacit.core.types import ITEMS, Init, Params
+from tacit.data.views import TrainView
+from tacit.engines.memory import require_memory
+from tacit.engines.tuned import TunedRows
+
+
+@dataclass(eq=False)
+class State:
+    """Server and clients after `round_number` rounds.
+
+    The one mutable thing in the library: engines write a round's result in place, because the
+    tables of a whole population do not fit in memory twice.
+    """
+
+    shared: Params
+    private: Params  # stacked over users: (U, ...)
+    round_number: int = 0
+    # For clients that rank with their tuned copy: the table that the last round's participants
+    # started from, the rows each client last tuned, and who took part in the last round.
+    broadcast: torch.Tensor | None = None
+    tuned: TunedRows | None = None
+    fresh_U: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    moments: Params = field(default_factory=dict)  # persistent optimiser state, stacked over users
+    loss: float = float("nan")  # mean training loss of the last round
+
+    def copy(self) -> State:
+        return State(
+            {name: leaf.clone() for name, leaf in self.shared.items()},
+            {name: leaf.clone() for name, leaf in self.private.items()},
+            self.round_number,
+            None if self.broadcast is None else self.broadcast.clone(),
+            None if self.tuned is None else self.tuned.copy(),
+            self.fresh_U.copy(),
+            {name: leaf.clone() for name, leaf in self.moments.items()},
+            self.loss,
+        )
+
+
+def initial_state(
+    algorithm: Algorithm, train: TrainView, seed: int, dtype: torch.dtype = torch.float32
+) -> State:
+    """Every leaf at its first value; a user's values depend on the user's id, not on its place."""
+    width = torch.empty(0, dtype=dtype).element_size()
+    floats = sum(init.count for init in algorithm.private.values()) * train.n_users
+    require_memory(
+        floats * width,
+        what=f"{train.n_users} clients' private leaves ({algorithm.method.backbone.dim} wide)",
+        hint="lower backbone.dim, take fewer users (--min-user), or a method without a dense "
+        "personal table",
+    )
+    nobody = np.zeros(1, dtype=np.uint64)
+    shared = {
+        name: _draw(init, name, seed, nobody, dtype)[0] for name, init in algorithm.shared.items()
+    }
+    private: Params = {}
+    for name, init in algorithm.private.items():
+        if init.same:
+            first = _draw(init, name, seed, nobody, dtype)[0]
+            private[name] = first.expand(train.n_users, *init.shape).clone()
+        else:
+            private[name] = _draw(init, name, seed, train.user_key_U, dtype)
+    state = State(shared, private, fresh_U=np.zeros(train.n_users, dtype=bool))
+    method = algorithm.method
+    if method.sync.scores_with == "tuned":
+        state.broadcast = shared[ITEMS].clone()
+        state.tuned = TunedRows.allocate(
+            train, method.sampling, method.local.epochs, method.backbone.dim, dtype
+        )
+    if method.local.model.lifetime == "persistent":
+        state.moments = _initial_moments(algorithm, state, train.n_users)
+    return state
+
+
+def _draw(init: Init, leaf: str, seed: int, name_U: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
+    shape = (len(name_U), *init.shape)
+    if init.law == "zeros":
+        return torch.zeros(shape, dtype=dtype)
+    purpose, stream = streams.INIT, streams.name_of(leaf)
+    if init.law == "normal":
+        value = streams.normals(seed, purpose, stream, name_U, init.count) * init.scale
+    else:
+        unit = streams.uniforms(seed, purpose, stream, name_U, init.count)
+        value = (2.0 * unit - 1.0) * init.scale
+    return torch.from_numpy(value.reshape(shape)).to(dtype)
+
+
+def _initial_moments(algorithm: Algorithm, state: State, n_users: int) -> Params:
+    moments: Params = {}
+    for leaf in algorithm.model_leaves:
+        value = (
+            state.private[leaf]
+            if leaf in state.private
+            else state.shared[leaf].expand(n_users, *state.shared[leaf].shape)
+        )
+        for slot, start in algorithm.optimiser(leaf).init(value, 1).items():
+            moments[f"{leaf}/{slot}"] = start.clone()
+    return moments

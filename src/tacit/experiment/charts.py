@@ -1,0 +1,200 @@
+"""Line charts by round as small inline SVG: no script, and colours come from the page's style.
+
+A chart is drawn 320 units wide, about its size on a phone and as one of three in a row, so that its
+text is never scaled to something unreadable.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+WIDTH, HEIGHT = 320, 196
+LEFT, RIGHT, TOP, BOTTOM = 36, 54, 20, 34
+TITLES = 150  # points that answer to a pointer; more would only make the file heavy
+DOTTED = 24  # with so few points each one is drawn
+
+
+@dataclass(frozen=True)
+class Series:
+    """A named line: (round, value) pairs in order; values that are no numbers are left out.
+
+    >>> Series.of("loss", [(1, 0.7), (2, None), (3, float("nan")), (4, 0.5)]).points
+    ((1, 0.7), (4, 0.5))
+    """
+
+    name: str
+    points: tuple[tuple[int, float], ...]
+
+    @classmethod
+    def of(cls, name: str, pairs: Sequence[tuple[int, float | None]]) -> Series:
+        return cls(name, tuple((at, y) for at, y in pairs if y is not None and math.isfinite(y)))
+
+
+def ticks(low: float, high: float, about: int = 4) -> list[float]:
+    """Round numbers (1, 2 or 5 times a power of ten apart) that enclose low and high.
+
+    >>> ticks(0.0, 0.13)
+    [0.0, 0.05, 0.1, 0.15]
+    >>> ticks(0.0, 1.0)
+    [0.0, 0.5, 1.0]
+    """
+    if high <= low:  # a constant line still needs an axis
+        margin = abs(low) / 2 or 0.5
+        low, high = low - margin, high + margin
+    rough = (high - low) / about
+    power = 10.0 ** math.floor(math.log10(rough))
+    step = next(m * power for m in (1, 2, 5, 10) if m * power >= rough * (1 - 1e-9))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [round(k * step, 12) for k in range(first, last + 1)]
+
+
+def line_chart(
+    series: Sequence[Series],
+    *,
+    label: str,
+    unit: str = "round",
+    selected: int | None = None,
+    from_zero: bool = False,
+) -> Markup:
+    """The series over rounds, with the selected round marked; '' when there is no line to draw.
+
+    >>> svg = line_chart([Series("loss", ((1, 0.7), (2, 0.6)))], label="loss", selected=2)
+    >>> svg.startswith("<svg") and "round 2: loss 0.6000" in svg
+    True
+    >>> line_chart([Series("loss", ((1, 0.7),))], label="loss")
+    Markup('')
+    """
+    series = [one for one in series if one.points]
+    if max((len(one.points) for one in series), default=0) < 2:
+        return Markup("")
+    rounds = [at for one in series for at, _ in one.points]
+    values = [y for one in series for _, y in one.points]
+    y_ticks = ticks(min([*values, 0.0] if from_zero else values), max(values))
+    scale = _Scale(min(rounds), max(rounds), y_ticks[0], y_ticks[-1])
+    parts = [*_axes(scale, y_ticks, unit)]
+    if selected is not None and scale.first <= selected <= scale.last:
+        parts.append(_selected_mark(scale, selected, unit))
+    ends = _apart([scale.y(one.points[-1][1]) for one in series])
+    for number, (one, end) in enumerate(zip(series, ends, strict=True), start=1):
+        parts += [*_line(one, number, scale, unit, selected)]
+        parts.append(
+            Markup('<text class="series-{}" x="{}" y="{:.1f}">{}</text>').format(
+                number, WIDTH - RIGHT + 7, end + 3.5, one.name
+            )
+        )
+    return Markup('<svg viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>').format(
+        WIDTH, HEIGHT, label, Markup("").join(parts)
+    )
+
+
+@dataclass(frozen=True)
+class _Scale:
+    first: int
+    last: int
+    low: float
+    high: float
+
+    def x(self, at: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * (at - self.first) / (self.last - self.first)
+
+    def y(self, value: float) -> float:
+        return (
+            HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * (value - self.low) / (self.high - self.low)
+        )
+
+
+def _axes(scale: _Scale, y_ticks: list[float], unit: str) -> list[Markup]:
+    step = y_ticks[1] - y_ticks[0]
+    decimals = max(0, -math.floor(math.log10(step) + 1e-9))
+    floor = HEIGHT - BOTTOM
+    parts = []
+    for value in y_ticks:
+        y = scale.y(value)
+        kind = "axis" if value == y_ticks[0] else "grid"
+        parts.append(
+            Markup(
+                '<line class="{}" x1="{}" x2="{}" y1="{:.1f}" y2="{:.1f}"/>'
+                '<text x="{}" y="{:.1f}" text-anchor="end">{:.{}f}</text>'
+            ).format(kind, LEFT, WIDTH - RIGHT, y, y, LEFT - 6, y + 3.5, value, decimals)
+        )
+    for at in _round_ticks(scale.first, scale.last):
+        parts.append(
+            Markup(
+                '<line class="axis" x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}"/>'
+                '<text x="{0:.1f}" y="{3}" text-anchor="middle">{4}</text>'
+            ).format(scale.x(at), floor, floor + 4, floor + 15, at)
+        )
+    middle = (LEFT + WIDTH - RIGHT) / 2
+    parts.append(
+        Markup('<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
+            middle, HEIGHT - 5, unit
+        )
+    )
+    return parts
+
+
+def _round_ticks(first: int, last: int) -> list[int]:
+    """Whole numbers within the axis; the first round is always named.
+
+    >>> _round_ticks(1, 100)
+    [1, 20, 40, 60, 80, 100]
+    >>> _round_ticks(1, 3)
+    [1, 2, 3]
+    """
+    inner = [int(at) for at in ticks(first, last, about=5) if at == int(at)]
+    room = (last - first) / 10
+    return [first, *(at for at in inner if first + room <= at <= last)]
+
+
+def _selected_mark(scale: _Scale, selected: int, unit: str) -> Markup:
+    x = scale.x(selected)
+    share = (x - LEFT) / (WIDTH - LEFT - RIGHT)
+    anchor = "start" if share < 0.2 else "end" if share > 0.8 else "middle"
+    return Markup(
+        '<line class="selected" x1="{0:.1f}" x2="{0:.1f}" y1="{1}" y2="{2}"/>'
+        '<text class="selected" x="{0:.1f}" y="{3}" text-anchor="{4}">{5} {6}</text>'
+    ).format(x, TOP - 4, HEIGHT - BOTTOM, TOP - 9, anchor, unit, selected)
+
+
+def _line(one: Series, number: int, scale: _Scale, unit: str, selected: int | None) -> list[Markup]:
+    places = [(at, y, scale.x(at), scale.y(y)) for at, y in one.points]
+    path = " ".join(f"{x:.1f},{y:.1f}" for _, _, x, y in places)
+    parts = [Markup('<polyline class="series-{}" points="{}"/>').format(number, path)]
+    stride = math.ceil(len(places) / TITLES)
+    for place, (at, value, x, y) in enumerate(places):
+        if at == selected or len(places) <= DOTTED:
+            radius = 3.2 if at == selected else 1.8
+            parts.append(
+                Markup('<circle class="series-{}" cx="{:.1f}" cy="{:.1f}" r="{}"/>').format(
+                    number, x, y, radius
+                )
+            )
+        if at == selected or place % stride == 0:
+            parts.append(
+                Markup(
+                    '<circle class="touch" cx="{:.1f}" cy="{:.1f}" r="6">'
+                    "<title>{} {}: {} {:.4f}</title></circle>"
+                ).format(x, y, unit, at, one.name, value)
+            )
+    return parts
+
+
+def _apart(heights: list[float], room: float = 12.0) -> list[float]:
+    """Heights of the labels at the lines' ends, moved so that none covers another.
+
+    >>> _apart([50.0, 54.0])
+    [46.0, 58.0]
+    """
+    order = sorted(range(len(heights)), key=heights.__getitem__)
+    moved = list(heights)
+    for upper, lower in itertools.pairwise(order):
+        lack = room - (moved[lower] - moved[upper])
+        if lack > 0:
+            moved[upper] -= lack / 2
+            moved[lower] += lack / 2
+    return moved

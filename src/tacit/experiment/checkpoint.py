@@ -1,0 +1,106 @@
+"""States on disk: safetensors for the numbers, a JSON sidecar with their checksum.
+
+A checkpoint is a pair of files; the sidecar names the tensor file and is renamed into place last,
+so a kill at any moment leaves either the old pair or the new one.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+
+from tacit.engines.state import State
+from tacit.engines.tuned import TunedRows
+from tacit.errors import TacitError
+from tacit.experiment.folder import write_text
+
+
+def save_state(folder: Path, state: State, note: dict[str, Any]) -> None:
+    """Write a state and a note beside it; older tensor files go away once the new pair stands."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {f"shared.{name}": leaf for name, leaf in state.shared.items()}
+    tensors |= {f"private.{name}": leaf for name, leaf in state.private.items()}
+    tensors |= {f"moments.{name}": leaf for name, leaf in state.moments.items()}
+    tensors["fresh"] = torch.from_numpy(state.fresh_U)
+    if state.broadcast is not None:
+        tensors["broadcast"] = state.broadcast
+    if state.tuned is not None:
+        tensors["tuned.start"] = torch.from_numpy(state.tuned.start_U1)
+        tensors["tuned.count"] = torch.from_numpy(state.tuned.count_U)
+        tensors["tuned.item"] = torch.from_numpy(state.tuned.item_C)
+        tensors["tuned.value"] = state.tuned.value_CD
+    name = f"state-{state.round_number:06d}.safetensors"
+    temporary = folder / (name + ".part")
+    save_file({key: value.contiguous() for key, value in tensors.items()}, temporary)
+    temporary.replace(folder / name)
+    sidecar = {
+        "file": name,
+        "checksum": _checksum(folder / name),
+        "round": state.round_number,
+        "loss": state.loss,
+        "note": note,
+    }
+    write_text(folder / "state.json", json.dumps(sidecar))
+    for old in folder.glob("state-*.safetensors*"):
+        if old.name != name:
+            old.unlink()
+
+
+def load_state(folder: Path) -> tuple[State, dict[str, Any]] | None:
+    """The saved state and its note; None if there is none; TacitError if it is damaged."""
+    sidecar_file = folder / "state.json"
+    if not sidecar_file.is_file():
+        return None
+    try:
+        sidecar = json.loads(sidecar_file.read_text(encoding="utf-8"))
+        path = folder / sidecar["file"]
+        if _checksum(path) != sidecar["checksum"]:
+            raise ValueError("its checksum does not match")
+        tensors = load_file(path)
+    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        raise TacitError(
+            f"The checkpoint in {str(folder)!r} is damaged ({error}); remove that folder to begin "
+            "the run anew."
+        ) from error
+    group = {
+        kind: {
+            key.removeprefix(kind + "."): value
+            for key, value in tensors.items()
+            if key.startswith(kind + ".")
+        }
+        for kind in ("shared", "private", "moments")
+    }
+    tuned = None
+    if "tuned.value" in tensors:
+        tuned = TunedRows(
+            tensors["tuned.start"].numpy(),
+            tensors["tuned.count"].numpy(),
+            tensors["tuned.item"].numpy(),
+            tensors["tuned.value"],
+        )
+    state = State(
+        group["shared"],
+        group["private"],
+        round_number=sidecar["round"],
+        broadcast=tensors.get("broadcast"),
+        tuned=tuned,
+        fresh_U=np.array(tensors["fresh"].numpy(), dtype=bool),
+        moments=group["moments"],
+        loss=sidecar["loss"],
+    )
+    return state, sidecar["note"]
+
+
+def _checksum(path: Path) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as stream:
+        while piece := stream.read(1 << 20):
+            digest.update(piece)
+    return digest.hexdigest()

@@ -1,0 +1,134 @@
+"""Between typed values and plain tables: `encode`, `decode`, and `assign` for one dotted field.
+
+pydantic checks every leaf against its annotated type here, at the boundary, and nowhere else.
+"""
+
+from __future__ import annotations
+
+import tomllib
+import typing
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from tacit.errors import TacitError, nearest
+from tacit.experiment.parts import PART_NAMES, PARTS
+
+
+def encode(value: Any) -> Any:
+    """A value as plain tables, lists and scalars; parts carry their name under "part".
+
+    >>> from tacit.core.optim import Sgd
+    >>> encode(Sgd(rate=0.5))
+    {'part': 'sgd', 'rate': 0.5, 'decay': 1.0, 'weight_decay': 0.0}
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        name = PART_NAMES.get(type(value))
+        plain = {"part": name} if name else {}
+        for field in fields(value):
+            inner = getattr(value, field.name)
+            if inner is not None:  # TOML has no null: what is not there is unset
+                plain[field.name] = encode(inner)
+        return plain
+    if isinstance(value, tuple):
+        return [encode(inner) for inner in value]
+    return value
+
+
+def decode(plain: Any, kind: Any, where: str = "") -> Any:
+    """The typed value of a plain one; unknown keys and wrong kinds stop with a sentence.
+
+    >>> from tacit.core.optim import Sgd
+    >>> decode({"part": "sgd", "rate": 0.5}, Sgd) == Sgd(rate=0.5)
+    True
+    """
+    if isinstance(plain, dict):
+        return _decode_table(plain, kind, where)
+    if isinstance(plain, list) and typing.get_origin(kind) is tuple and plain:
+        arguments = typing.get_args(kind)
+        inner = arguments[0] if arguments[-1] is Ellipsis else None
+        return tuple(
+            decode(element, inner or arguments[index], f"{where}.{index}")
+            for index, element in enumerate(plain)
+        )
+    return check_leaf(plain, kind, where)
+
+
+def _decode_table(plain: dict[str, Any], kind: Any, where: str) -> Any:
+    table = dict(plain)
+    name = table.pop("part", None)
+    if name is not None:
+        if name not in PARTS:
+            raise TacitError(f"Unknown part {name!r} at {where or 'top'}; {nearest(name, PARTS)}")
+        kind = PARTS[name]
+    if not is_dataclass(kind):
+        raise TacitError(
+            f"{where or 'The value'} is a table; add the key 'part' to say which part."
+        )
+    hints = typing.get_type_hints(kind)
+    known = {field.name for field in fields(kind)}
+    for key in table:
+        if key not in known:
+            place = f"{where}.{key}" if where else key
+            raise TacitError(f"Unknown key {place!r}; {nearest(key, known)}")
+    values = {
+        key: decode(inner, hints[key], f"{where}.{key}" if where else key)
+        for key, inner in table.items()
+    }
+    try:
+        return kind(**values)  # type: ignore[operator]
+    except TypeError as error:
+        raise TacitError(f"{where or 'The configuration'} is incomplete: {error}.") from error
+
+
+def check_leaf(value: Any, kind: Any, where: str) -> Any:
+    """A scalar (or list) checked against its annotated type, lists as tuples."""
+    if getattr(kind, "_is_protocol", False):
+        raise TacitError(f"{where} is {value!r}, but it must be a part: set one of its fields.")
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        problem = error.errors()[0]["msg"]
+        raise TacitError(f"{where} is {value!r}: {_plain_words(problem)}.") from error
+
+
+def _plain_words(message: str) -> str:
+    return message[0].lower() + message[1:].rstrip(".")
+
+
+def assign(value: Any, path: str, text: str) -> Any:
+    """The value with one dotted field replaced, as `--set local.items.rate=0.05` does.
+
+    >>> from tacit.methods import fedmf
+    >>> assign(fedmf(), "local.items.rate", "0.05").local.items.rate
+    0.05
+    """
+    return _assign(value, path.split("."), text, path)
+
+
+def _assign(value: Any, steps: list[str], text: str, path: str) -> Any:
+    step, rest = steps[0], steps[1:]
+    if isinstance(value, tuple) and step.isdigit() and int(step) < len(value):
+        index = int(step)
+        inner = _assign(value[index], rest, text, path)
+        return (*value[:index], inner, *value[index + 1 :])
+    known = [field.name for field in fields(value)] if is_dataclass(value) else []
+    if step not in known:
+        known = known or [str(n) for n in range(len(value))] if isinstance(value, tuple) else known
+        ending = nearest(step, known) if known else "it has no fields."
+        raise TacitError(f"Cannot set {path!r}: there is no {step!r} in it; {ending}")
+    if rest:
+        return replace(value, **{step: _assign(getattr(value, step), rest, text, path)})
+    kind = typing.get_type_hints(type(value))[step]
+    return replace(value, **{step: check_leaf(_literal(text, kind), kind, path)})
+
+
+def _literal(text: str, kind: Any) -> Any:
+    """A flag's text as TOML would read it; plain words are strings, "none" unsets."""
+    if text.lower() == "none" and type(None) in typing.get_args(kind):
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

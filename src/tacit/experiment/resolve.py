@@ -1,0 +1,135 @@
+"""From names to the value of a run: methods, presets, plug-ins, protocols, and single settings."""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+from tacit.core.method import Method
+from tacit.data.protocol import PROTOCOLS, Protocol, SplitRule
+from tacit.engines.participation import Participation
+from tacit.errors import TacitError, nearest
+from tacit.experiment.codec import assign, check_leaf
+from tacit.experiment.plugins import PLUGINS, apply_plugin, parse
+from tacit.experiment.spec import DataSpec, Experiment
+from tacit.methods import METHODS
+
+SPLITS: dict[str, dict[str, str]] = {
+    "time": {"kind": "leave_one_out", "order": "time"},
+    "random": {"kind": "leave_one_out", "order": "random"},
+    "row": {"kind": "leave_one_out", "order": "row"},
+    "item_appearance": {"kind": "leave_one_out", "order": "item_appearance"},
+    "global_time": {"kind": "global_time", "order": "time"},
+    "ratio": {"kind": "ratio", "order": "random"},
+    "labels": {"kind": "labels"},
+}
+
+
+def resolve(
+    method: str,
+    *,
+    data: str = "planted",
+    protocol: str = "clean",
+    preset: str = "paper",
+    plugins: Sequence[str] = (),
+    rounds: int | None = None,
+    seed: int = 0,
+    split: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    min_user: int | None = None,
+    duplicates: str | None = None,
+    participation: float | None = None,
+    engine: str = "auto",
+    device: str = "cpu",
+    sets: Sequence[str] = (),
+) -> Experiment:
+    """The experiment that these names mean; what cannot be is refused with a sentence.
+
+    >>> resolve("pfedrec", data="ml-100k", protocol="paper").protocol.name
+    'pfedrec'
+    >>> resolve("fedmf", sets=["local.items.rate=0.05"]).method.local.items.rate
+    0.05
+    """
+    if method not in METHODS:
+        raise TacitError(f"Unknown method {method!r}; {nearest(method, METHODS)}")
+    entry = METHODS[method]
+    built = entry.method(preset)
+    for spelling in plugins:
+        if not isinstance(built, Method):
+            raise TacitError(f"{method} has no parts to plug into; drop --with {spelling}.")
+        built = apply_plugin(built, spelling)
+    chosen = _protocol(protocol, method, plugins)
+    if split is not None:
+        chosen = replace(chosen, split=_split(split, chosen.split))
+    if duplicates is not None:
+        kind = _hint(Protocol, "duplicates")
+        chosen = replace(chosen, duplicates=check_leaf(duplicates, kind, "duplicates"))
+    experiment = Experiment(
+        name=method,
+        method=built,
+        rounds=entry.rounds if rounds is None else rounds,
+        preset=preset,
+        plugins=tuple(plugins),
+        data=DataSpec(data, tuple(sorted((columns or {}).items())), min_user),
+        protocol=chosen,
+        participation=Participation(1.0 if participation is None else participation),
+        seed=seed,
+        engine=check_leaf(engine, _hint(Experiment, "engine"), "engine"),
+        device=device,
+    )
+    for setting in sets:
+        experiment = apply_set(experiment, setting)
+    experiment = _named_truly(experiment)
+    experiment.check()
+    return experiment
+
+
+def apply_set(experiment: Experiment, setting: str) -> Experiment:
+    """One `path=value`; a path may begin at the experiment or at the method's parts."""
+    path, equals, text = setting.partition("=")
+    if not equals:
+        raise TacitError(f"Cannot read --set {setting!r}; write --set part.field=value.")
+    path, text = path.strip(), text.strip()
+    first = path.split(".")[0]
+    outer = {field.name for field in fields(Experiment)}
+    if first in outer and first not in ("name", "plugins", "preset"):
+        return _assigned(experiment, path, text)
+    inner = {field.name for field in fields(experiment.method)}  # type: ignore[arg-type]
+    if first in inner:
+        return replace(experiment, method=assign(experiment.method, path, text))
+    raise TacitError(f"Cannot set {path!r}; {nearest(first, inner | outer)}")
+
+
+def _named_truly(experiment: Experiment) -> Experiment:
+    """A clean protocol that was changed where it matters is not clean any more, and says so."""
+    if experiment.protocol.is_clean and not experiment.protocol.keeps_clean:
+        return replace(experiment, protocol=replace(experiment.protocol, name="custom"))
+    return experiment
+
+
+def _assigned(experiment: Experiment, path: str, text: str) -> Experiment:
+    changed: Experiment = assign(experiment, path, text)
+    return changed
+
+
+def _protocol(name: str, method: str, plugins: Sequence[str]) -> Protocol:
+    """`paper` is the protocol of the outermost plug-in's paper, or of the method's."""
+    if name == "paper":
+        papers = [METHODS[method].protocol]
+        papers += [p for s in plugins if (p := PLUGINS[parse(s)[0]].protocol) is not None]
+        name = papers[-1]
+    if name not in PROTOCOLS:
+        raise TacitError(f"Unknown protocol {name!r}; {nearest(name, [*PROTOCOLS, 'paper'])}")
+    return PROTOCOLS[name]
+
+
+def _split(name: str, base: SplitRule) -> SplitRule:
+    if name not in SPLITS:
+        raise TacitError(f"Unknown split {name!r}; {nearest(name, SPLITS)}")
+    return replace(base, **SPLITS[name])  # type: ignore[arg-type]
+
+
+def _hint(kind: type, name: str) -> Any:
+    return typing.get_type_hints(kind)[name]

@@ -1,0 +1,149 @@
+"""The result of a run: metrics with their references, breakdown, cost, privacy, provenance."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from tacit.data.dataset import Dataset
+from tacit.errors import TacitError
+from tacit.evaluation.breakdown import by_warmth
+from tacit.evaluation.catalogue import item_coverage, mean_popularity
+from tacit.evaluation.metrics import summary
+from tacit.evaluation.ranking import Evaluation, rank
+from tacit.evaluation.ranks import Ranks
+from tacit.evaluation.references import chance, never_sampled_scores, popularity_scores
+from tacit.experiment.course import Course
+from tacit.experiment.prepare import Prepared
+from tacit.experiment.spec import Experiment
+
+CANDIDATES = {"full": "full", "sampled": "sampled99"}  # in ranks, and in results
+
+
+def write_ranks(path: Path, evaluation: Evaluation, dataset: Dataset) -> None:
+    """Both rankings in one parquet file, with original ids, whole or not at all."""
+    users, items = dataset.interactions.users, dataset.interactions.items
+    table = pl.concat([r.frame(users, items) for r in (evaluation.full, evaluation.sampled)])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(path.name + ".part")
+    table.write_parquet(temporary)
+    os.replace(temporary, path)
+
+
+def read_ranks(path: Path) -> Evaluation:
+    """What `write_ranks` wrote."""
+    if not path.is_file():
+        raise TacitError(f"No ranks at {str(path)!r}; the run is not finished, or a file is lost.")
+    table = pl.read_parquet(path)
+    parts = {}
+    for name in CANDIDATES:
+        rows = table.filter(pl.col("candidate_set") == name)
+        parts[name] = Ranks(
+            rows["user"].to_numpy(),
+            rows["item"].to_numpy(),
+            rows["above"].to_numpy(),
+            rows["tied"].to_numpy(),
+            rows["candidates"].to_numpy(),
+            "test",
+            name,  # type: ignore[arg-type]
+        )
+    return Evaluation(parts["full"], parts["sampled"])
+
+
+def summaries(evaluation: Evaluation, ties: Any) -> dict[str, dict[str, float]]:
+    """HR, Recall and NDCG of both rankings, under the names that results use."""
+    return {
+        "full": summary(evaluation.full, ties=ties),
+        "sampled99": summary(evaluation.sampled, ties=ties),
+    }
+
+
+def references(
+    prepared: Prepared, drawn_UI: np.ndarray, ties: Any
+) -> dict[str, dict[str, dict[str, float]]]:
+    """Popularity, chance and the never-sampled oracle under the same candidates."""
+    split = prepared.split
+    rows = {
+        "popularity": summaries(rank(popularity_scores(split.train), split.test), ties),
+        # a tie rule says nothing of chance: that is the expectation over orders, by definition
+        "chance": summaries(chance(split.test), "expected"),
+        "never_sampled": summaries(rank(never_sampled_scores(drawn_UI), split.test), "expected"),
+    }
+    return {kind: {name: row[kind] for name, row in rows.items()} for kind in CANDIDATES.values()}
+
+
+def make_result(
+    experiment: Experiment,
+    prepared: Prepared,
+    course: Course,
+    sealed: Path,
+    *,
+    rounds_run: int,
+    selected_round: int,
+    selected_value: float,
+    seconds: float,
+    cpu_seconds: float,
+    threads: int,
+    folder: Path,
+) -> dict[str, Any]:
+    """Everything that `run.json` holds; `--json` prints the same object."""
+    protocol, split = experiment.protocol, prepared.split
+    test = read_ranks(sealed)
+    top_EK = rank(course.best_scores(), split.test, top=10).top_EK
+    assert top_EK is not None
+    popularity_I = split.train.popularity_I()
+    shares = by_warmth(test.full, popularity_I, (5, 10, 20, 50, 100), ties=protocol.ties)
+    kind = "full-ranking" if protocol.select_on == "full" else "sampled-candidates"
+    return {
+        "method": experiment.name,
+        "plugins": list(experiment.plugins),
+        "dataset": experiment.data.name,
+        "protocol": protocol.name,
+        "clean": protocol.is_clean,
+        "split": f"{protocol.split.kind} by {protocol.split.order}",
+        "preset": experiment.preset,
+        "seed": experiment.seed,
+        "rounds": experiment.rounds,
+        "rounds_run": rounds_run,
+        "selected_round": selected_round,
+        "selection": f"{kind} validation {protocol.select_metric}, last of equals",
+        "engine": course.describe(),
+        "run": str(folder),
+        "seconds": seconds,
+        "cpu_seconds": cpu_seconds,
+        "threads": threads,
+        "metrics": summaries(test, protocol.ties),
+        "reference": references(prepared, course.drawn_UI(selected_round), protocol.ties),
+        "breakdown": {
+            name: {"users": s.users, "held_out": s.held_out, "full": dict(s.values)}
+            for name, s in shares.items()
+        },
+        "beyond": {
+            "coverage@10": item_coverage(top_EK, split.train.n_items),
+            "mean_popularity@10": mean_popularity(top_EK, popularity_I),
+        },
+        "privacy": {
+            "guarantee": "none",
+            "epsilon": None,
+            "delta": None,
+            "server_reads": course.server_reads(),
+        },
+        "cost": course.cost(selected_round),
+        "counts": dict(split.counts),
+        "steps": [
+            {"rule": s.rule, "before": dict(s.before), "after": dict(s.after)}
+            for s in prepared.dataset.steps
+        ],
+        "notes": list(prepared.dataset.notes),
+        "test_released": {"round": selected_round, "validation_value": selected_value},
+        "versions": {
+            "python": platform.python_version(),
+            **{name: version(name) for name in ("tacit", "torch", "numpy", "numba", "polars")},
+        },
+    }

@@ -1,0 +1,223 @@
+"""Run an experiment: rounds, selection on validation, sealed test ranks, checkpoints, result."""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from tacit.errors import TacitError
+from tacit.evaluation.metrics import metric, summary
+from tacit.evaluation.ranking import Evaluation, rank
+from tacit.experiment.course import Course, course_of
+from tacit.experiment.folder import RunFolder, write_text
+from tacit.experiment.prepare import Prepared, prepare
+from tacit.experiment.report import write_report
+from tacit.experiment.result import make_result, write_ranks
+from tacit.experiment.spec import Experiment
+
+CHECKPOINT_SECONDS = 15.0
+
+
+class Watcher(Protocol):
+    """Who wants to see a run: the progress bar of the command, or nobody."""
+
+    def begin(
+        self, experiment: Experiment, prepared: Prepared, engine: str, rounds: int
+    ) -> None: ...
+    def round(self, record: dict[str, Any], best: float | None) -> None: ...
+    def end(self) -> None: ...
+
+
+class Silent:
+    """Nobody watches."""
+
+    def begin(self, experiment: Experiment, prepared: Prepared, engine: str, rounds: int) -> None:
+        pass
+
+    def round(self, record: dict[str, Any], best: float | None) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+@dataclass
+class Progress:
+    """What a resumed run must know besides the state."""
+
+    selected_round: int = 0
+    selected_value: float = float("-inf")
+    better_round: int = 0  # the last round that was strictly better: patience counts from it
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+
+
+class RunInterruptedError(TacitError):
+    """Ctrl-C: the run stopped between two rounds, and its checkpoint is on disk."""
+
+
+def run(
+    experiment: Experiment,
+    out: str | Path,
+    *,
+    threads: int = 1,
+    resume: bool = False,
+    watch: Watcher | None = None,
+) -> dict[str, Any]:
+    """Run to the end (or continue) in the folder `out`; the result is also `out/run.json`.
+
+    >>> import tempfile
+    >>> from tacit.experiment.resolve import resolve
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = run(resolve("popularity"), Path(folder) / "one")
+    >>> result["metrics"]["full"]["HR@10"] == result["reference"]["full"]["popularity"]["HR@10"]
+    True
+    """
+    experiment.check()
+    prepared = prepare(experiment)
+    course = course_of(experiment, prepared.split.train, threads)
+    folder = RunFolder(Path(out))
+    folder.open(experiment, resume=resume)
+    if folder.finished:
+        return folder.result()
+    return _Run(experiment, prepared, course, folder, threads, watch or Silent()).play()
+
+
+class _Run:
+    def __init__(
+        self,
+        experiment: Experiment,
+        prepared: Prepared,
+        course: Course,
+        folder: RunFolder,
+        threads: int,
+        watch: Watcher,
+    ) -> None:
+        self.experiment, self.prepared, self.course = experiment, prepared, course
+        self.folder, self.threads, self.watch = folder, threads, watch
+        self.progress = Progress()
+        self.records: list[dict[str, Any]] = []
+        self.stop_asked = False
+        self.clock = (time.perf_counter(), time.process_time())
+
+    def play(self) -> dict[str, Any]:
+        self._restore()
+        rounds = self.course.rounds
+        self.watch.begin(self.experiment, self.prepared, self.course.describe(), rounds)
+        listening = threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGINT, self._ask_to_stop) if listening else None
+        try:
+            self._rounds(rounds)
+        finally:
+            self.watch.end()
+            if listening:
+                signal.signal(signal.SIGINT, before)
+        return self._release()
+
+    def _ask_to_stop(self, *_: object) -> None:
+        if self.stop_asked:
+            raise KeyboardInterrupt
+        self.stop_asked = True
+
+    def _rounds(self, rounds: int) -> None:
+        saved_at = time.perf_counter()
+        first = len(self.records) + 1
+        for number in range(first, rounds + 1):
+            self.course.advance()
+            record: dict[str, Any] = {"round": number, "loss": self.course.loss}
+            if number % self.experiment.evaluate_every == 0 or number == rounds:
+                record["valid"] = self._validate(number)
+            self.records.append(record)
+            with self.folder.metrics_file.open("a", encoding="utf-8") as stream:
+                stream.write(json.dumps(record) + "\n")
+            self.watch.round(record, self.progress.selected_value)
+            if self.stop_asked:
+                self._save()
+                raise RunInterruptedError(
+                    f"Stopped after round {number} of {rounds}; continue with --resume --out "
+                    f"{self.folder.path}."
+                )
+            patience = self.experiment.protocol.patience
+            if patience is not None and number - self.progress.better_round >= patience:
+                break
+            if time.perf_counter() - saved_at > CHECKPOINT_SECONDS and number < rounds:
+                self._save()
+                saved_at = time.perf_counter()
+
+    def _validate(self, number: int) -> dict[str, Any]:
+        protocol, split = self.experiment.protocol, self.prepared.split
+        valid = rank(self.course.scores(), split.valid)
+        chosen = valid.full if protocol.select_on == "full" else valid.sampled
+        value = metric(chosen, protocol.select_metric, ties=protocol.ties)
+        if value > self.progress.selected_value:
+            self.progress.better_round = number
+        if value >= self.progress.selected_value:  # last of equals
+            self.progress.selected_round, self.progress.selected_value = number, value
+            self.course.mark_best()
+            self._seal(number, rank(self.course.scores(), split.test))
+        return {
+            name: summary(ranks, cutoffs=(10,), names=("HR", "NDCG"), ties=protocol.ties)
+            for name, ranks in (("full", valid.full), ("sampled99", valid.sampled))
+        }
+
+    def _seal(self, number: int, test: Evaluation) -> None:
+        """Write the test ranks unread; only the selected round's will be opened."""
+        write_ranks(self.folder.sealed_file(number), test, self.prepared.dataset)
+
+    def _save(self) -> None:
+        self._tick()
+        self.course.save_best(self.folder.checkpoint_dir / "best")
+        self.course.save(self.folder.checkpoint_dir / "last", asdict(self.progress))
+        for path in self.folder.path.glob("sealed/round-*.parquet"):
+            if path != self.folder.sealed_file(self.progress.selected_round):
+                path.unlink()
+
+    def _tick(self) -> None:
+        now = (time.perf_counter(), time.process_time())
+        self.progress.seconds += now[0] - self.clock[0]
+        self.progress.cpu_seconds += now[1] - self.clock[1]
+        self.clock = now
+
+    def _restore(self) -> None:
+        """Go back to the last checkpoint; lines written after it are played again."""
+        note = self.course.restore(self.folder.checkpoint_dir)
+        lines: list[str] = []
+        if note is not None:
+            self.progress = Progress(**note)
+            done = self.course.state.round_number  # type: ignore[attr-defined]
+            text = self.folder.metrics_file.read_text(encoding="utf-8")
+            lines = text.splitlines()[:done]
+            self.records = [json.loads(line) for line in lines]
+        write_text(self.folder.metrics_file, "".join(line + "\n" for line in lines))
+
+    def _release(self) -> dict[str, Any]:
+        """Open the selected round's test ranks, once, and write the result."""
+        self._tick()
+        selected = self.progress.selected_round
+        self.course.save_best(self.folder.model_dir)
+        sealed = self.folder.sealed_file(selected)
+        result = make_result(
+            self.experiment,
+            self.prepared,
+            self.course,
+            sealed,
+            rounds_run=len(self.records),
+            selected_round=selected,
+            selected_value=self.progress.selected_value,
+            seconds=self.progress.seconds,
+            cpu_seconds=self.progress.cpu_seconds,
+            threads=self.threads,
+            folder=self.folder.path,
+        )
+        sealed.replace(self.folder.ranks_file)
+        write_text(self.folder.result_file, json.dumps(result, indent=1))
+        for path in self.folder.path.glob("sealed/*"):
+            path.unlink()
+        (self.folder.path / "sealed").rmdir()
+        write_report(self.folder.path)
+        return result

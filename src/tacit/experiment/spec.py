@@ -1,0 +1,77 @@
+"""A run is one typed value. Spelled in Python, in TOML or by flags, it is the same value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from tacit.core.central import CentralMethod
+from tacit.core.compose import compose
+from tacit.core.method import Method
+from tacit.core.types import Task
+from tacit.data.protocol import CLEAN, Protocol
+from tacit.engines.participation import Participation
+from tacit.errors import TacitError
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """Which data: a named source or a path, how its columns are called, and a user filter.
+
+    >>> DataSpec().name
+    'planted'
+    """
+
+    name: str = "planted"
+    columns: tuple[tuple[str, str], ...] = ()  # (role, column), for files with names of their own
+    min_user: int | None = None  # overrides the source's own rule
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that decides a run's numbers. Threads and folders do not, so they are not here.
+
+    >>> from tacit.methods import fedmf
+    >>> Experiment("fedmf", fedmf(), rounds=5).protocol.name
+    'clean'
+    """
+
+    name: str  # the method's name in the list, for people
+    method: Method | CentralMethod
+    rounds: int
+    preset: str = "paper"
+    plugins: tuple[str, ...] = ()
+    data: DataSpec = DataSpec()
+    protocol: Protocol = CLEAN
+    participation: Participation = Participation()
+    seed: int = 0
+    engine: Literal["auto", "loop", "cohort", "fused"] = "auto"
+    device: str = "cpu"
+    precision: Literal["float32", "float64"] = "float32"
+    evaluate_every: int = 1
+
+    def check(self) -> None:
+        """Refuse numbers that make no sense, before anything is read or written."""
+        for name, value in (("rounds", self.rounds), ("evaluate_every", self.evaluate_every)):
+            if value < 1:
+                raise TacitError(f"{name} is {value}; it must be at least 1.")
+        if not 0 <= self.seed < 2**31:
+            raise TacitError(f"seed is {self.seed}; it must lie between 0 and 2147483647.")
+        self.participation.check()
+        if self.protocol.is_clean and not self.protocol.keeps_clean:
+            raise TacitError(
+                "This protocol is named 'clean' but hides held-out items, keeps duplicates or "
+                "masks less; give it another name."
+            )
+        if isinstance(self.method, Method):
+            compose(self.method, Task(n_users=1, n_items=1))
+
+    @property
+    def label(self) -> str:
+        """Method and plug-ins as a person would write them.
+
+        >>> from tacit.methods import fedmf
+        >>> Experiment("fedmf", fedmf(), rounds=5, plugins=("clip:bound=1",)).label
+        'fedmf + clip:bound=1'
+        """
+        return " + ".join((self.name, *self.plugins))

@@ -1,0 +1,134 @@
+"""Experiments as TOML: the saved form of a run, and the short form that people write.
+
+The short form names things (`method = "pfedrec"`, `protocol = "paper"`), the saved form spells
+every default out (`[method.backbone]`, …); `read_config` takes both.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from tacit.errors import TacitError, nearest
+from tacit.experiment.codec import decode, encode
+from tacit.experiment.spec import Experiment
+
+SHORT_KEYS = [
+    "method",
+    "data",
+    "protocol",
+    "preset",
+    "plugins",
+    "rounds",
+    "seed",
+    "split",
+    "columns",
+    "min_user",
+    "duplicates",
+    "participation",
+    "engine",
+    "device",
+    "set",
+]
+
+
+def dumps(experiment: Experiment) -> str:
+    """The whole value, every default written out.
+
+    >>> from tacit.experiment.resolve import resolve
+    >>> one = resolve("fedmf", rounds=3)
+    >>> loads(dumps(one)) == one
+    True
+    """
+    lines: list[str] = []
+    _write(encode(experiment), (), lines)
+    return "\n".join(lines).strip() + "\n"
+
+
+def _write(table: dict[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
+    if path:
+        lines.extend(["", f"[{'.'.join(path)}]"])
+    for key, value in table.items():
+        if not isinstance(value, dict):
+            lines.append(f"{key} = {_scalar(value)}")
+    for key, value in table.items():
+        if isinstance(value, dict):
+            _write(value, (*path, key), lines)
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(_scalar(inner) for inner in value) + "]"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{key} = {_scalar(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False)  # a JSON string is a TOML basic string
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value)
+
+
+def loads(text: str) -> Experiment:
+    """The experiment of a saved TOML text."""
+    experiment: Experiment = decode(tomllib.loads(text), Experiment)
+    return experiment
+
+
+def read_config(path: Path) -> Experiment | dict[str, Any]:
+    """A TOML file: the experiment if it is the saved form, else arguments of `resolve`."""
+    if not path.is_file():
+        raise TacitError(f"No file at {str(path)!r}; check the path after --config.")
+    try:
+        plain = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise TacitError(f"{str(path)!r} is not TOML: {error}.") from error
+    if isinstance(plain.get("method"), dict):
+        experiment: Experiment = decode(plain, Experiment)
+        experiment.check()
+        return experiment
+    return _short(plain, path)
+
+
+def _short(plain: dict[str, Any], path: Path) -> dict[str, Any]:
+    for key in plain:
+        if key not in SHORT_KEYS:
+            raise TacitError(f"Unknown key {key!r} in {str(path)!r}; {nearest(key, SHORT_KEYS)}")
+    arguments = dict(plain)
+    sets = arguments.pop("set", {})
+    if not isinstance(sets, dict):
+        raise TacitError(
+            f"'set' in {str(path)!r} must be a table, as in [set] \"local.batch\" = 64."
+        )
+    if sets:
+        arguments["sets"] = [f"{key}={_scalar(value)}" for key, value in _flatten(sets, ())]
+    if "plugins" in arguments:
+        arguments["plugins"] = [_plugin(entry, path) for entry in arguments["plugins"]]
+    for key, kind in (("rounds", int), ("seed", int), ("method", str), ("data", str)):
+        if key in arguments and not isinstance(arguments[key], kind):
+            raise TacitError(
+                f"{key} in {str(path)!r} is {arguments[key]!r}; it must be "
+                f"{'a whole number' if kind is int else 'a name in quotes'}."
+            )
+    return arguments
+
+
+def _flatten(table: dict[str, Any], path: tuple[str, ...]) -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for key, value in table.items():
+        if isinstance(value, dict):
+            pairs += _flatten(value, (*path, key))
+        else:
+            pairs.append((".".join((*path, key)), value))
+    return pairs
+
+
+def _plugin(entry: Any, path: Path) -> str:
+    """A plug-in as text: "clip", "clip:bound=1", or {name = "clip", bound = 1}."""
+    if isinstance(entry, str):
+        return entry
+    if isinstance(entry, dict) and "name" in entry:
+        arguments = ",".join(f"{key}={value}" for key, value in entry.items() if key != "name")
+        return f"{entry['name']}:{arguments}" if arguments else str(entry["name"])
+    raise TacitError(f'A plug-in in {str(path)!r} must be a name or {{name = "..", key = value}}.')

@@ -1,0 +1,29 @@
+"""One step per batch for everything at once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tacit.core.optim import Optimiser, Sgd
+from tacit.core.types import Phase
+
+
+@dataclass(frozen=True)
+class Joint:
+    """Scorer and item rows move together, from one gradient.
+
+    `gradient_clip` bounds the norm of a step's gradient over all leaves that move in it.
+
+    >>> len(Joint().phases)
+    1
+    """
+
+    model: Optimiser = Sgd(rate=0.1)
+    items: Optimiser = Sgd(rate=0.1, per_item=80.0)
+    epochs: int = 1
+    batch: int = 256
+    gradient_clip: float | None = None
+
+    @property
+    def phases(self) -> tuple[Phase, ...]:
+        return (Phase(("model", "items")),)

@@ -1,0 +1,37 @@
+"""FedNCF: neural collaborative filtering; the user vector is private, everything else is averaged.
+
+The tower is 64-32-16-8-1 at width 32; `layers=` gives the towers of other papers (64-32-1 is
+`layers=(32, 1)`). Item rate as in FedMF.
+"""
+
+from __future__ import annotations
+
+from tacit.backbones.mlp import SharedMlp
+from tacit.core.method import Method
+from tacit.core.optim import Sgd
+from tacit.local.joint import Joint
+from tacit.methods.entry import Entry
+
+
+def fedncf(
+    dim: int = 32,
+    layers: tuple[int, ...] = (32, 16, 8, 1),
+    rate: float = 0.1,
+    per_item: float = 80.0,
+) -> Method:
+    """FedNCF as parts.
+
+    >>> fedncf(layers=(32, 1)).backbone.layers
+    (32, 1)
+    """
+    return Method(
+        SharedMlp(dim, layers), local=Joint(Sgd(rate), items=Sgd(rate, per_item=per_item))
+    )
+
+
+ENTRY = Entry(
+    build=fedncf,
+    summary="private user vector, shared item table and shared perceptron",
+    rounds=100,
+    protocol="pfedrec",
+)

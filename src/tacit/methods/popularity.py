@@ -1,0 +1,37 @@
+"""The control that knows nothing of a person: items by how often they occur in train."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from tacit.data.views import TrainView
+from tacit.methods.entry import Entry
+
+
+@dataclass(frozen=True, eq=False)
+class PopularityScores:
+    count_I: np.ndarray
+
+    def score(self, histories: list[np.ndarray], key_B: np.ndarray) -> np.ndarray:
+        return np.tile(self.count_I, (len(histories), 1))
+
+
+@dataclass(frozen=True)
+class Popularity:
+    """Every user gets the same list.
+
+    >>> Popularity().settings
+    1
+    """
+
+    @property
+    def settings(self) -> int:
+        return 1
+
+    def fit(self, train: TrainView, setting: int, seed: int) -> PopularityScores:
+        return PopularityScores(train.popularity_I().astype(np.float64))
+
+
+ENTRY = Entry(build=Popularity, summary="control: items by train count", rounds=1)
