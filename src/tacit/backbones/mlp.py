@@ -14,7 +14,9 @@ from tacit.core.types import Init, Params
 class SharedMlp:
     """logit = MLP([e_u; x]); e_u is private, the layers are shared and averaged.
 
-    `layers` lists the widths after the input (2D); the last is the logit.
+    `layers` lists the widths after the input (2D); the last is the logit. Layers begin at He's
+    uniform law: under torch's narrower default the tower's output hardly depends on its input, and
+    the few local steps of a round do not get it moving.
 
     >>> sorted(SharedMlp(dim=4, layers=(2, 1)).shared())
     ['mlp.b0', 'mlp.b1', 'mlp.w0', 'mlp.w1']
@@ -22,8 +24,8 @@ class SharedMlp:
 
     dim: int = 32
     layers: tuple[int, ...] = (32, 16, 8, 1)
-    user_scale: float = 1.0
-    item_scale: float = 1.0
+    user_scale: float = 0.1
+    item_scale: float = 0.1
 
     @property
     def linear(self) -> None:
@@ -36,8 +38,8 @@ class SharedMlp:
         leaves: dict[str, Init] = {}
         width = 2 * self.dim
         for number, out in enumerate(self.layers):
-            leaves[f"mlp.w{number}"] = Init((width, out), "uniform", width**-0.5)
-            leaves[f"mlp.b{number}"] = Init((out,), "uniform", width**-0.5)
+            leaves[f"mlp.w{number}"] = Init((width, out), "uniform", (6 / width) ** 0.5)
+            leaves[f"mlp.b{number}"] = Init((out,), "zeros")
             width = out
         return leaves
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 WIDTH, HEIGHT = 320, 196
-LEFT, RIGHT, TOP, BOTTOM = 36, 54, 20, 34
+LEFT, RIGHT, TOP, BOTTOM = 36, 60, 20, 34
 TITLES = 150  # points that answer to a pointer; more would only make the file heavy
 DOTTED = 24  # with so few points each one is drawn
 
@@ -58,10 +58,13 @@ def line_chart(
     *,
     label: str,
     unit: str = "round",
+    span: tuple[int, int] | None = None,
     selected: int | None = None,
     from_zero: bool = False,
 ) -> Markup:
     """The series over rounds, with the selected round marked; '' when there is no line to draw.
+
+    `span` is the first and the last round of the axis, where charts should share it.
 
     >>> svg = line_chart([Series("loss", ((1, 0.7), (2, 0.6)))], label="loss", selected=2)
     >>> svg.startswith("<svg") and "round 2: loss 0.6000" in svg
@@ -75,13 +78,13 @@ def line_chart(
     rounds = [at for one in series for at, _ in one.points]
     values = [y for one in series for _, y in one.points]
     y_ticks = ticks(min([*values, 0.0] if from_zero else values), max(values))
-    scale = _Scale(min(rounds), max(rounds), y_ticks[0], y_ticks[-1])
-    parts = [*_axes(scale, y_ticks, unit)]
+    scale = _Scale(*(span or (min(rounds), max(rounds))), y_ticks[0], y_ticks[-1])
+    parts = _axes(scale, y_ticks, unit)
     if selected is not None and scale.first <= selected <= scale.last:
         parts.append(_selected_mark(scale, selected, unit))
     ends = _apart([scale.y(one.points[-1][1]) for one in series])
     for number, (one, end) in enumerate(zip(series, ends, strict=True), start=1):
-        parts += [*_line(one, number, scale, unit, selected)]
+        parts += _line(one, number, scale, unit, selected)
         parts.append(
             Markup('<text class="series-{}" x="{}" y="{:.1f}">{}</text>').format(
                 number, WIDTH - RIGHT + 7, end + 3.5, one.name
@@ -129,13 +132,8 @@ def _axes(scale: _Scale, y_ticks: list[float], unit: str) -> list[Markup]:
                 '<text x="{0:.1f}" y="{3}" text-anchor="middle">{4}</text>'
             ).format(scale.x(at), floor, floor + 4, floor + 15, at)
         )
-    middle = (LEFT + WIDTH - RIGHT) / 2
-    parts.append(
-        Markup('<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>').format(
-            middle, HEIGHT - 5, unit
-        )
-    )
-    return parts
+    name = Markup('<text x="{:.1f}" y="{}" text-anchor="middle">{}</text>')
+    return [*parts, name.format((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 5, unit)]
 
 
 def _round_ticks(first: int, last: int) -> list[int]:

@@ -56,9 +56,10 @@ def reading(run: Mapping[str, Any]) -> list[str]:
     if "HR@10" in full and chance is not None:
         sentences.append(against_chance(full["HR@10"], chance, users))
     if "HR@10" in full and chance is not None and oracle is not None:
-        sentences.append(
-            about_oracle(full["HR@10"], oracle, chance, users, clean=bool(run.get("clean")))
-        )
+        text = about_oracle(full["HR@10"], oracle, chance, users, clean=bool(run.get("clean")))
+        # What explains the whole result comes before what the result would otherwise say.
+        explains_all = oracle >= full["HR@10"] and _tells(oracle, chance, users)
+        sentences.insert(0 if explains_all else len(sentences), text)
     return sentences
 
 
@@ -102,7 +103,7 @@ def against_chance(hit: float, chance: float, users: int) -> str:
     """Has the method learnt anything at all?
 
     >>> against_chance(0.12, 0.01, users=500)
-    'A random order reaches HR@10 0.0100; this is 12 times as much.'
+    'HR@10 is 12 times that of a random order (0.0100).'
     """
     if hit <= chance + 2 * standard_error(chance, users):
         return (
@@ -111,9 +112,7 @@ def against_chance(hit: float, chance: float, users: int) -> str:
         )
     if chance == 0:
         return "A random order finds nothing."
-    return (
-        f"A random order reaches HR@10 {m4(chance)}; this is {_factor(hit / chance)} times as much."
-    )
+    return f"HR@10 is {_factor(hit / chance)} times that of a random order ({m4(chance)})."
 
 
 def about_oracle(hit: float, oracle: float, chance: float, users: int, *, clean: bool) -> str:
@@ -123,8 +122,7 @@ def about_oracle(hit: float, oracle: float, chance: float, users: int, *, clean:
     'The never-sampled oracle stays at chance (HR@10 0.0110)'
     """
     start = f"The never-sampled oracle, which learns nothing, reaches HR@10 {m4(oracle)}"
-    above = oracle > 2 * chance and oracle > chance + 3 * standard_error(chance, users)
-    if not above:
+    if not _tells(oracle, chance, users):
         return (
             f"The never-sampled oracle stays at chance (HR@10 {m4(oracle)}): which items were "
             "drawn as negatives gives nothing away about the test items."
@@ -142,6 +140,11 @@ def about_oracle(hit: float, oracle: float, chance: float, users: int, *, clean:
     if clean:
         text += " Under the clean protocol this should not happen; look for a leak."
     return text
+
+
+def _tells(oracle: float, chance: float, users: int) -> bool:
+    """Whether the oracle is far enough above chance to speak of a leak."""
+    return oracle > 2 * chance and oracle > chance + 3 * standard_error(chance, users)
 
 
 def standard_error(share: float, users: int) -> float:

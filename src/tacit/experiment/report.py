@@ -60,7 +60,8 @@ def render(run: Mapping[str, Any], history: Sequence[Mapping[str, Any]], setting
         "seconds": seconds_text,
     }
     # A closed-form method has settings where others have rounds, and no loss in any of them.
-    unit = "round" if any(line.get("loss") is not None for line in history) else "setting"
+    without_loss = bool(history) and all(line.get("loss") is None for line in history)
+    unit = "setting" if without_loss else "round"
     return environment.get_template("report.html.jinja").render(
         run=run,
         name=" + ".join([str(run["method"]), *map(str, run.get("plugins") or ())]),
@@ -88,6 +89,7 @@ def _charts(
             for name in ("HR@10", "NDCG@10")
         ]
 
+    numbers = [line["round"] for line in history]
     losses = [Series.of("loss", [(line["round"], line.get("loss")) for line in history])]
     charts = []
     for title, series, from_zero in (
@@ -96,7 +98,12 @@ def _charts(
         ("Validation, 99 sampled", of_ranking(SAMPLED), True),
     ):
         svg = line_chart(
-            series, label=f"{title} by {unit}", unit=unit, selected=selected, from_zero=from_zero
+            series,
+            label=f"{title} by {unit}",
+            unit=unit,
+            span=(min(numbers), max(numbers)) if numbers else None,
+            selected=selected,
+            from_zero=from_zero,
         )
         chosen = [(one.name, value) for one in series for at, value in one.points if at == selected]
         if svg:

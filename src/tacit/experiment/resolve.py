@@ -60,9 +60,9 @@ def resolve(
         if not isinstance(built, Method):
             raise TacitError(f"{method} has no parts to plug into; drop --with {spelling}.")
         built = apply_plugin(built, spelling)
-    chosen = _protocol(protocol, method, plugins)
+    chosen = protocol_named(protocol, method, plugins)
     if split is not None:
-        chosen = replace(chosen, split=_split(split, chosen.split))
+        chosen = replace(chosen, split=split_named(split, chosen.split))
     if duplicates is not None:
         kind = _hint(Protocol, "duplicates")
         chosen = replace(chosen, duplicates=check_leaf(duplicates, kind, "duplicates"))
@@ -81,7 +81,7 @@ def resolve(
     )
     for setting in sets:
         experiment = apply_set(experiment, setting)
-    experiment = _named_truly(experiment)
+    experiment = named_truly(experiment)
     experiment.check()
     return experiment
 
@@ -102,8 +102,13 @@ def apply_set(experiment: Experiment, setting: str) -> Experiment:
     raise TacitError(f"Cannot set {path!r}; {nearest(first, inner | outer)}")
 
 
-def _named_truly(experiment: Experiment) -> Experiment:
-    """A clean protocol that was changed where it matters is not clean any more, and says so."""
+def named_truly(experiment: Experiment) -> Experiment:
+    """A clean protocol that was changed where it matters is not clean any more, and says so.
+
+    >>> leaky = apply_set(resolve("fedmf"), "protocol.negatives_exclude=all")
+    >>> named_truly(leaky).protocol.name
+    'custom'
+    """
     if experiment.protocol.is_clean and not experiment.protocol.keeps_clean:
         return replace(experiment, protocol=replace(experiment.protocol, name="custom"))
     return experiment
@@ -114,9 +119,15 @@ def _assigned(experiment: Experiment, path: str, text: str) -> Experiment:
     return changed
 
 
-def _protocol(name: str, method: str, plugins: Sequence[str]) -> Protocol:
-    """`paper` is the protocol of the outermost plug-in's paper, or of the method's."""
+def protocol_named(name: str, method: str, plugins: Sequence[str]) -> Protocol:
+    """A protocol by name; `paper` is that of the outermost plug-in's paper, or of the method's.
+
+    >>> protocol_named("paper", "fedmf", []).name
+    'pfedrec'
+    """
     if name == "paper":
+        if method not in METHODS:
+            raise TacitError(f"Method {method!r} has no paper here; {nearest(method, METHODS)}")
         papers = [METHODS[method].protocol]
         papers += [p for s in plugins if (p := PLUGINS[parse(s)[0]].protocol) is not None]
         name = papers[-1]
@@ -125,7 +136,12 @@ def _protocol(name: str, method: str, plugins: Sequence[str]) -> Protocol:
     return PROTOCOLS[name]
 
 
-def _split(name: str, base: SplitRule) -> SplitRule:
+def split_named(name: str, base: SplitRule) -> SplitRule:
+    """A split by its short name, with the other fields of `base`.
+
+    >>> split_named("random", SplitRule()).order
+    'random'
+    """
     if name not in SPLITS:
         raise TacitError(f"Unknown split {name!r}; {nearest(name, SPLITS)}")
     return replace(base, **SPLITS[name])  # type: ignore[arg-type]

@@ -40,7 +40,10 @@ def read_ranks(path: Path) -> Evaluation:
     """What `write_ranks` wrote."""
     if not path.is_file():
         raise TacitError(f"No ranks at {str(path)!r}; the run is not finished, or a file is lost.")
-    table = pl.read_parquet(path)
+    try:
+        table = pl.read_parquet(path)
+    except (OSError, pl.exceptions.PolarsError) as error:
+        raise TacitError(f"{str(path)!r} is damaged and cannot be read; train again.") from error
     parts = {}
     for name in CANDIDATES:
         rows = table.filter(pl.col("candidate_set") == name)

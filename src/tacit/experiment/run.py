@@ -127,7 +127,12 @@ class _Run:
     def _rounds(self, rounds: int) -> None:
         saved_at = time.perf_counter()
         first = len(self.records) + 1
+        patience = self.experiment.protocol.patience
         for number in range(first, rounds + 1):
+            # asked before a round, so that a resumed run stops where an unbroken one does
+            waited = number - 1 - self.progress.better_round
+            if patience is not None and number > 1 and waited >= patience:
+                break
             self.course.advance()
             record: dict[str, Any] = {"round": number, "loss": self.course.loss}
             if number % self.experiment.evaluate_every == 0 or number == rounds:
@@ -142,9 +147,6 @@ class _Run:
                     f"Stopped after round {number} of {rounds}; continue with --resume --out "
                     f"{self.folder.path}."
                 )
-            patience = self.experiment.protocol.patience
-            if patience is not None and number - self.progress.better_round >= patience:
-                break
             if time.perf_counter() - saved_at > CHECKPOINT_SECONDS and number < rounds:
                 self._save()
                 saved_at = time.perf_counter()

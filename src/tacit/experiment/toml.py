@@ -11,27 +11,29 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+from pydantic import StrictInt
+
 from tacit.errors import TacitError, nearest
-from tacit.experiment.codec import decode, encode
+from tacit.experiment.codec import check_leaf, decode, encode
 from tacit.experiment.spec import Experiment
 
-SHORT_KEYS = [
-    "method",
-    "data",
-    "protocol",
-    "preset",
-    "plugins",
-    "rounds",
-    "seed",
-    "split",
-    "columns",
-    "min_user",
-    "duplicates",
-    "participation",
-    "engine",
-    "device",
-    "set",
-]
+SHORT_KEYS: dict[str, Any] = {
+    "method": str,
+    "data": str,
+    "protocol": str,
+    "preset": str,
+    "plugins": list[str | dict[str, Any]],
+    "rounds": StrictInt,
+    "seed": StrictInt,
+    "split": str,
+    "columns": dict[str, str],
+    "min_user": StrictInt,
+    "duplicates": str,
+    "participation": float,
+    "engine": str,
+    "device": str,
+    "set": dict[str, Any],
+}
 
 
 def dumps(experiment: Experiment) -> str:
@@ -95,22 +97,15 @@ def _short(plain: dict[str, Any], path: Path) -> dict[str, Any]:
     for key in plain:
         if key not in SHORT_KEYS:
             raise TacitError(f"Unknown key {key!r} in {str(path)!r}; {nearest(key, SHORT_KEYS)}")
-    arguments = dict(plain)
+    arguments = {
+        key: check_leaf(value, SHORT_KEYS[key], f"{key} in {str(path)!r}")
+        for key, value in plain.items()
+    }
     sets = arguments.pop("set", {})
-    if not isinstance(sets, dict):
-        raise TacitError(
-            f"'set' in {str(path)!r} must be a table, as in [set] \"local.batch\" = 64."
-        )
     if sets:
         arguments["sets"] = [f"{key}={_scalar(value)}" for key, value in _flatten(sets, ())]
     if "plugins" in arguments:
         arguments["plugins"] = [_plugin(entry, path) for entry in arguments["plugins"]]
-    for key, kind in (("rounds", int), ("seed", int), ("method", str), ("data", str)):
-        if key in arguments and not isinstance(arguments[key], kind):
-            raise TacitError(
-                f"{key} in {str(path)!r} is {arguments[key]!r}; it must be "
-                f"{'a whole number' if kind is int else 'a name in quotes'}."
-            )
     return arguments
 
 

@@ -13,7 +13,7 @@ import scipy.sparse
 
 from tacit.data.views import TrainView
 from tacit.engines.memory import require_memory
-from tacit.methods.entry import Entry
+from tacit.methods.entry import METHODS, Entry
 
 
 def train_matrix(train: TrainView) -> scipy.sparse.csr_array:
@@ -72,6 +72,6 @@ class Ease:
         return ItemToItem(weight_II)
 
 
-ENTRY = Entry(
+METHODS["ease"] = Entry(
     build=Ease, summary="central bar: closed-form item-to-item model", rounds=len(Ease().ridges)
 )

@@ -10,10 +10,13 @@ from tacit.core.central import CentralMethod
 from tacit.core.method import Method
 from tacit.errors import TacitError, nearest
 
+# All methods by name. Each method's file puts itself here; the list of files is in __init__.py.
+METHODS: dict[str, Entry] = {}
+
 
 @dataclass(frozen=True)
 class Entry:
-    """One row of the visible dictionary of methods.
+    """One row of the dictionary of methods.
 
     `presets` hold hyper-parameters by name ("paper", "released", "tuned"), as arguments of `build`;
     `rounds` is how long the paper trains. `protocol` names the protocol of the method's paper, or

@@ -11,7 +11,7 @@ from tacit.backbones.dot import DotProduct
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
 from tacit.local.joint import Joint
-from tacit.methods.entry import Entry
+from tacit.methods.entry import METHODS, Entry
 
 
 def fedmf(dim: int = 32, rate: float = 0.1, per_item: float = 80.0) -> Method:
@@ -23,7 +23,7 @@ def fedmf(dim: int = 32, rate: float = 0.1, per_item: float = 80.0) -> Method:
     return Method(DotProduct(dim), local=Joint(Sgd(rate), items=Sgd(rate, per_item=per_item)))
 
 
-ENTRY = Entry(
+METHODS["fedmf"] = Entry(
     build=fedmf,
     summary="private user vector, shared item table, dot product",
     rounds=100,

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tacit.core.method import Method
-from tacit.methods.entry import Entry
+from tacit.methods.entry import METHODS, Entry
 from tacit.methods.pfedrec import pfedrec
 from tacit.sync.isolated import Isolated
 
@@ -23,7 +23,7 @@ def local_only(dim: int = 32, rate: float = 0.1, per_item: float = 80.0) -> Meth
     return replace(pfedrec(dim, rate, per_item), sync=Isolated())
 
 
-ENTRY = Entry(
+METHODS["local_only"] = Entry(
     build=local_only,
     summary="control: PFedRec's client, alone for ever",
     rounds=100,

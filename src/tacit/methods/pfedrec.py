@@ -14,7 +14,7 @@ from tacit.backbones.head import LinearHead
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
 from tacit.local.alternate import Alternate
-from tacit.methods.entry import Entry
+from tacit.methods.entry import METHODS, Entry
 from tacit.objectives.bce import BinaryCrossEntropy
 from tacit.sync.replace import Replace
 
@@ -38,7 +38,7 @@ def pfedrec(
     )
 
 
-ENTRY = Entry(
+METHODS["pfedrec"] = Entry(
     build=pfedrec,
     summary="private linear scorer, privately tuned copy of the item table",
     rounds=100,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.data.views import TrainView
-from tacit.methods.entry import Entry
+from tacit.methods.entry import METHODS, Entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,4 +34,4 @@ class Popularity:
         return PopularityScores(train.popularity_I().astype(np.float64))
 
 
-ENTRY = Entry(build=Popularity, summary="control: items by train count", rounds=1)
+METHODS["popularity"] = Entry(build=Popularity, summary="control: items by train count", rounds=1)

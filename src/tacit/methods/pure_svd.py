@@ -11,7 +11,7 @@ import scipy.sparse.linalg
 from tacit import streams
 from tacit.data.views import TrainView
 from tacit.methods.ease import history_rows, train_matrix
-from tacit.methods.entry import Entry
+from tacit.methods.entry import METHODS, Entry
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class PureSvd:
         return Subspace(np.ascontiguousarray(right_DI.T))
 
 
-ENTRY = Entry(
+METHODS["pure_svd"] = Entry(
     build=PureSvd,
     summary="central bar: leading singular vectors of the train matrix",
     rounds=len(PureSvd().widths),

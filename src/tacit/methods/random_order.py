@@ -8,7 +8,7 @@ import numpy as np
 
 from tacit import streams
 from tacit.data.views import TrainView
-from tacit.methods.entry import Entry
+from tacit.methods.entry import METHODS, Entry
 
 
 @dataclass(frozen=True)
@@ -36,4 +36,4 @@ class RandomOrder:
         return RandomScores(train.n_items, seed)
 
 
-ENTRY = Entry(build=RandomOrder, summary="control: a random order per user", rounds=1)
+METHODS["random"] = Entry(build=RandomOrder, summary="control: a random order per user", rounds=1)

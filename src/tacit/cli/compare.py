@@ -1,0 +1,146 @@
+"""`tacit compare`: several methods, several seeds, one table."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tacit.cli import options
+from tacit.cli.machine import cores, one_torch_thread
+from tacit.cli.output import say, say_json, show
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tacit.experiment.comparison import Comparison
+
+
+def compare(
+    contenders: Annotated[
+        list[str],
+        typer.Argument(metavar="METHOD...", help="Methods (fedmf+clip:bound=1), or run folders."),
+    ],
+    data: options.Data = None,
+    seeds: Annotated[int, typer.Option(help="Run with seeds 0 to N-1.", metavar="N")] = 3,
+    protocol: options.Protocol = None,
+    preset: options.Preset = None,
+    split: options.Split = None,
+    columns: options.Columns = None,
+    min_user: options.MinUser = None,
+    duplicates: options.Duplicates = None,
+    rounds: options.Rounds = None,
+    participation: options.Share = None,
+    plugins: options.With = None,
+    sets: options.Set = None,
+    engine: options.Engine = None,
+    threads: options.Threads = None,
+    device: options.Device = None,
+    metric: Annotated[str, typer.Option(help="What is tested, on the full ranking.")] = "NDCG@10",
+    against: Annotated[
+        str, typer.Option(help="The row that others are tested against: first, best or a name.")
+    ] = "first",
+    out: options.Out = None,
+    as_json: options.Json = False,
+) -> None:
+    """Compare methods user by user; runs that are finished are used again."""
+    from tacit.cli.progress import Bar
+    from tacit.experiment.compare import compare as compare_methods
+
+    flags = options.given(
+        data=data,
+        protocol=protocol,
+        preset=preset,
+        split=split,
+        columns=options.parse_columns(columns),
+        min_user=min_user,
+        duplicates=duplicates,
+        rounds=rounds,
+        participation=participation,
+        plugins=plugins,
+        sets=sets,
+        engine=engine,
+        device=device,
+    )
+    if out is None and not all(Path(name, "experiment.toml").is_file() for name in contenders):
+        out = _default_out(data, protocol)
+    one_torch_thread()
+    comparison = compare_methods(
+        contenders,
+        out,
+        seeds=seeds,
+        metric=metric,
+        against=against,
+        threads=threads or cores(),
+        watch=Bar(),
+        **flags,
+    )
+    if as_json:
+        say_json(asdict(comparison))
+        return
+    show_comparison(comparison)
+    if out is not None:
+        say(f"written   {out / 'compare.md'} and {out / 'compare.json'}")
+
+
+def show_comparison(comparison: Comparison) -> None:
+    """The table and what it says."""
+    from tacit.experiment.comparison_text import mark, sentences
+
+    show(comparison_table(comparison))
+    if warning := mark(comparison.protocol, comparison.clean):
+        say(warning)
+    say(
+        f"protocol  {comparison.protocol}, split {comparison.split}, {comparison.users} users; "
+        f"tested against {comparison.against}, paired over users, Holm over methods"
+    )
+    for line in sentences(comparison):
+        say(f"result    {line}")
+    for note in comparison.notes:
+        say(f"note      {note}")
+
+
+def comparison_table(comparison: Comparison) -> Table:
+    """One row per method, then popularity and chance."""
+    from tacit.cli.tables import plain_table
+    from tacit.experiment.amounts import DASH, bytes_text, metric_text
+    from tacit.experiment.comparison_text import difference_text, p_text, spread_text
+
+    metric = comparison.metric
+    rows = [
+        [
+            row.name,
+            metric_text(row.value),
+            spread_text(row),
+            difference_text(row),
+            p_text(row.p_holm),
+            metric_text(row.metrics["full"]["HR@10"]),
+            metric_text(row.metrics["sampled99"]["HR@10"]),
+            bytes_text(row.cost["bytes_up"]),
+        ]
+        for row in comparison.rows
+    ]
+    named = {row.name for row in comparison.rows}
+    for name, values in comparison.reference.items():
+        if name not in named:
+            hits = [metric_text(values[kind]["HR@10"]) for kind in ("full", "sampled99")]
+            rows.append([name, metric_text(values["full"][metric]), *[DASH] * 3, *hits, DASH])
+    columns = [
+        "",
+        metric,
+        "over seeds",
+        f"against {comparison.against}",
+        "p (Holm)",
+        "HR@10",
+        "HR@10 vs 99",
+        "bytes up",
+    ]
+    return plain_table(f"{comparison.dataset}, full ranking", columns, rows, numbers=7)
+
+
+def _default_out(data: str | None, protocol: str | None) -> Path:
+    from tacit.experiment.names import dataset_name, slug
+
+    return Path("runs") / f"compare-{dataset_name(data or 'planted')}-{slug(protocol or 'clean')}"

@@ -1,0 +1,76 @@
+"""The `tacit` command: wiring, and mistakes said in one line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from tacit.cli import data
+from tacit.cli.bench import bench
+from tacit.cli.compare import compare
+from tacit.cli.demo import demo
+from tacit.cli.doctor import doctor
+from tacit.cli.evaluate import evaluate
+from tacit.cli.listing import list_names
+from tacit.cli.recommend import recommend
+from tacit.cli.train import train
+from tacit.errors import TacitError
+
+STOPPED_BY_KEYBOARD = 130  # what typer makes of Ctrl-C
+
+app = typer.Typer(name="tacit", add_completion=False, pretty_exceptions_enable=False)
+app.command("demo")(demo)
+app.command("train")(train)
+app.command("evaluate")(evaluate)
+app.command("recommend")(recommend)
+app.command("compare")(compare)
+app.add_typer(data.app, name="data")
+app.command("list")(list_names)
+app.command("doctor")(doctor)
+app.command("bench")(bench)
+
+
+@app.callback(invoke_without_command=True)
+def tacit(
+    version: Annotated[bool, typer.Option("--version", help="Print the version.")] = False,
+) -> None:
+    """Federated recommendation: private histories, honest numbers, fast engines."""
+    if version:
+        from importlib.metadata import version as version_of
+
+        typer.echo(version_of("tacit"))
+        raise typer.Exit
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run one command; the exit code is 0, or 2 after a mistake, which stderr names in one line."""
+    command = typer.main.get_command(app)
+    try:
+        code = command.main(
+            args=list(arguments) or ["--help"], prog_name="tacit", standalone_mode=False
+        )
+    except TacitError as error:
+        return _mistake(str(error))
+    except typer.TyperException as error:
+        return _mistake(error.format_message())
+    except OSError as error:
+        place = f" at {error.filename!r}" if error.filename else ""
+        return _mistake(f"The system refused{place}: {error.strerror or error}.")
+    except KeyboardInterrupt:
+        code = STOPPED_BY_KEYBOARD
+    if code == STOPPED_BY_KEYBOARD:
+        return _mistake("Stopped by the keyboard.")
+    return code if isinstance(code, int) else 0
+
+
+def _mistake(sentence: str) -> int:
+    typer.echo("tacit: " + " ".join(sentence.splitlines()), err=True)
+    return 2
+
+
+def run() -> None:
+    """The console script."""
+    sys.exit(main(sys.argv[1:]))

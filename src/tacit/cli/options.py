@@ -1,0 +1,87 @@
+"""The flags that several commands share, spelled once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tacit.errors import TacitError
+
+Data = Annotated[
+    str | None,
+    typer.Option(
+        help="A named source, a file or a folder; see `tacit data list`. Default: planted."
+    ),
+]
+Protocol = Annotated[
+    str | None,
+    typer.Option(help="clean (default), a paper's protocol, or paper: that of the method's paper."),
+]
+Preset = Annotated[
+    str | None, typer.Option(help="Which hyper-parameters: paper (default) or another in the list.")
+]
+Split = Annotated[
+    str | None,
+    typer.Option(help="time, random, row, item_appearance, global_time, ratio or labels."),
+]
+Columns = Annotated[
+    str | None, typer.Option(help="Names of columns, as in user=client,item=song,time=played_at.")
+]
+MinUser = Annotated[
+    int | None, typer.Option(help="Keep users with at least so many rows.", metavar="N")
+]
+Duplicates = Annotated[
+    str | None, typer.Option(help="Repeated (user, item) pairs: earliest (default) or keep.")
+]
+Rounds = Annotated[int | None, typer.Option(help="Communication rounds; default as in the paper.")]
+Seed = Annotated[int | None, typer.Option(help="Everything random follows from it. Default: 0.")]
+Share = Annotated[float | None, typer.Option(help="Share of users invited each round. Default: 1.")]
+With = Annotated[
+    list[str] | None,
+    typer.Option("--with", help="A plug-in, NAME or NAME:key=value,..; may be repeated."),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", help="One setting, part.field=value; may be repeated."),
+]
+Engine = Annotated[
+    str | None, typer.Option(help="auto (default), loop, cohort or fused: same numbers.")
+]
+Threads = Annotated[
+    int | None, typer.Option(help="Threads of the fused engine. Default: all cores.", min=1)
+]
+Device = Annotated[str | None, typer.Option(help="cpu (default) or cuda.")]
+Out = Annotated[Path | None, typer.Option(help="The folder to write to.")]
+Json = Annotated[
+    bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")
+]
+
+
+def parse_columns(text: str | None) -> dict[str, str] | None:
+    """
+    >>> parse_columns("user=client, item=song")
+    {'user': 'client', 'item': 'song'}
+    """
+    if text is None:
+        return None
+    columns: dict[str, str] = {}
+    for piece in text.split(","):
+        role, equals, column = (part.strip() for part in piece.partition("="))
+        if not (role and equals and column) or role in columns:
+            raise TacitError(
+                f"Cannot read --columns {text!r} at {piece!r}; write user=NAME,item=NAME,…, each "
+                "once."
+            )
+        columns[role] = column
+    return columns
+
+
+def given(**flags: object) -> dict[str, object]:
+    """Only what was given: flags that are neither absent nor empty lists.
+
+    >>> given(rounds=3, seed=None, plugins=[])
+    {'rounds': 3}
+    """
+    return {name: value for name, value in flags.items() if value is not None and value != []}

@@ -1,0 +1,80 @@
+"""A run's progress on stderr: a bar on a terminal, a plain line now and then elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
+
+    from tacit.experiment.prepare import Prepared
+    from tacit.experiment.spec import Experiment
+
+LINE_SECONDS = 10.0
+
+
+class Bar:
+    """Round, loss, validation, best so far and the time that is left."""
+
+    def __init__(self) -> None:
+        self.progress: Progress | None = None
+        self.metric, self.ranking = "", ""
+        self.label, self.rounds = "", 0
+        self.said_at = 0.0
+
+    def begin(self, experiment: Experiment, prepared: Prepared, engine: str, rounds: int) -> None:
+        protocol = experiment.protocol
+        self.metric = protocol.select_metric
+        self.ranking = "full" if protocol.select_on == "full" else "sampled99"
+        self.label, self.rounds = f"{experiment.label}, seed {experiment.seed}", rounds
+        self.said_at = time.monotonic()
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import (
+                BarColumn,
+                MofNCompleteColumn,
+                Progress,
+                TextColumn,
+                TimeRemainingColumn,
+            )
+
+            self.progress = Progress(
+                TextColumn("{task.description}", markup=False),
+                BarColumn(bar_width=20),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[numbers]}", markup=False),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self.progress.add_task(self.label, total=rounds, numbers="")
+            self.progress.start()
+
+    def round(self, record: dict[str, Any], best: float | None) -> None:
+        numbers = self._numbers(record, best)
+        if self.progress is not None:
+            task = self.progress.task_ids[0]
+            self.progress.update(task, completed=record["round"], numbers=numbers)
+        elif time.monotonic() - self.said_at > LINE_SECONDS:
+            self.said_at = time.monotonic()
+            typer.echo(f"{self.label}: round {record['round']}/{self.rounds} {numbers}", err=True)
+
+    def end(self) -> None:
+        if self.progress is not None:
+            self.progress.stop()
+            self.progress = None
+
+    def _numbers(self, record: dict[str, Any], best: float | None) -> str:
+        parts = []
+        if record.get("loss") is not None:
+            parts.append(f"loss {record['loss']:.4f}")
+        value = record.get("valid", {}).get(self.ranking, {}).get(self.metric)
+        if value is not None:
+            parts.append(f"{self.metric} {value:.4f}")
+        if best is not None:
+            parts.append(f"best {best:.4f}")
+        return "  ".join(parts)

@@ -1,0 +1,49 @@
+"""Links of the channel: the battery, hand-computed bounds, and noise with the right spread."""
+
+import numpy as np
+import pytest
+import torch
+
+from tacit.channel.clip import Clip
+from tacit.channel.dense import Dense
+from tacit.channel.gaussian import Gaussian
+from tacit.channel.laplace import Laplace
+from tacit.testing import ChannelTests
+
+
+class TestClip(ChannelTests):
+    link = Clip(bound=0.5)
+    neutral = Clip(bound=1e12)
+    before = (Dense(),)
+
+
+class TestClipL1(ChannelTests):
+    link = Clip(bound=0.5, order=1)
+    neutral = Clip(bound=1e12, order=1)
+    before = (Dense(),)
+
+
+class TestGaussian(ChannelTests):
+    link = Gaussian(sigma=0.3)
+    neutral = Gaussian(sigma=0.0)
+    before = (Dense(), Clip(bound=1.0))
+
+
+class TestLaplace(ChannelTests):
+    link = Laplace(scale=0.3)
+    neutral = Laplace(scale=0.0)
+    before = (Dense(),)
+
+
+def test_clip_scales_to_the_bound() -> None:
+    norm = torch.tensor([1.0, 2.0, 8.0])
+    assert (Clip(bound=2.0).factor(norm) * norm).tolist() == [1.0, 2.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("link", "variance"), [(Gaussian(sigma=0.5), 0.25), (Laplace(scale=0.5), 2 * 0.25)]
+)
+def test_noise_of_a_sum_has_the_variance_of_n_clients(link, variance) -> None:
+    total = link.add_noise(np.zeros(40_000), 9, np.random.default_rng(0))
+    assert np.var(total) == pytest.approx(9 * variance, rel=0.05)
+    assert abs(total.mean()) < 0.05
