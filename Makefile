@@ -7,7 +7,7 @@ WORKERS ?= 2
 # Small models: one thread per process is fastest, and two test workers do not fight over cores.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: venv demo test test-slow bench lint clean
+.PHONY: venv demo test test-slow bench honest-table lint clean
 
 venv: $(READY)
 
@@ -30,10 +30,15 @@ test-slow: $(READY)
 bench: $(READY)
 	$(BIN)/tacit bench
 
+# The table of the README; needs ML-100K where TACIT_DATA points.
+honest-table: $(READY)
+	$(BIN)/python -m tacit.benchmarks.honest_table
+
 lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) runs .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find src tests -name '*.nb[ic]' -delete

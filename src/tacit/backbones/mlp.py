@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from tacit.core.types import Init, Params
+from tacit.errors import TacitError
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,13 @@ class SharedMlp:
     layers: tuple[int, ...] = (32, 16, 8, 1)
     user_scale: float = 0.1
     item_scale: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not self.layers or min(self.layers) < 1 or self.layers[-1] != 1:
+            raise TacitError(
+                f"backbone.layers is {list(self.layers)}; it must list positive widths and end "
+                "with 1, the logit."
+            )
 
     @property
     def linear(self) -> None:

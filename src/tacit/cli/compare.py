@@ -113,8 +113,8 @@ def comparison_table(comparison: Comparison) -> Table:
         [
             row.name,
             metric_text(row.value),
-            spread_text(row),
-            difference_text(row),
+            spread_text(row.spread),
+            difference_text(row.difference),
             p_text(row.p_holm),
             metric_text(row.metrics["full"]["HR@10"]),
             metric_text(row.metrics["sampled99"]["HR@10"]),

@@ -21,27 +21,27 @@ def list_sources() -> None:
     from tacit.data.load import PLANTED, cache_dir, load
     from tacit.data.sources import SOURCES
 
-    rows = [[PLANTED, "always", *_counts(load(PLANTED).interactions.counts), "part of tacit"]]
+    rows = [[PLANTED, "always", "part of tacit", *_counts(load(PLANTED).interactions.counts)]]
     rows += [
-        [name, "yes" if found(name) else "no", *_counts(source.statistics), source.licence]
+        [name, "yes" if found(name) else "no", source.licence, *_counts(source.statistics)]
         for name, source in SOURCES.items()
     ]
-    columns = ["name", "found", "users", "items", "interactions", "licence"]
-    show(plain_table(None, columns, rows))
+    columns = ["name", "found", "licence", "users", "items", "interactions"]
+    show(plain_table(None, columns, rows, numbers=3))
     say("Counts are after the source's rules, repeats kept. `tacit data get NAME` says how to get")
     say(f"one; files are looked for under $TACIT_DATA, then under {cache_dir()}.")
 
 
-def found(name: str) -> bool:
-    """Whether the files of a named source are here."""
+def found(name: str) -> Path | None:
+    """The folder with the files of a named source, if they are here."""
     from tacit.data.load import find_source
     from tacit.data.sources import SOURCES
     from tacit.errors import TacitError
 
     try:
-        return find_source(SOURCES[name]).is_dir()
+        return find_source(SOURCES[name])
     except TacitError:
-        return False
+        return None
 
 
 def _counts(counts: Mapping[str, int]) -> list[str]:
@@ -57,7 +57,11 @@ def get_files(
     from tacit.data.download import get
     from tacit.data.load import cache_dir
     from tacit.data.manifest import read_manifest
+    from tacit.data.sources import SOURCES
 
+    if name in SOURCES and (here := found(name)):
+        say(f"{name} is here: {here}")
+        return
     manifest = Path(name)
     if to is None and manifest.suffix == ".toml":
         to = cache_dir() / read_manifest(manifest).name

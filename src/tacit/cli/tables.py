@@ -66,6 +66,7 @@ def lines_of_result(result: Mapping[str, Any]) -> list[str]:
 
     cost, privacy = result["cost"], result["privacy"]
     warning = mark(result["protocol"], result["clean"])
+    often = ", once" if result["engine"].startswith("central") else " and round"
     guarantee = privacy["guarantee"]
     words = "no guarantee" if guarantee == "none" else str(guarantee)
     return [
@@ -75,7 +76,7 @@ def lines_of_result(result: Mapping[str, Any]) -> list[str]:
         f"selected  round {result['selected_round']} of {result['rounds_run']} "
         f"({result['selection']})",
         f"bytes     {bytes_text(cost['bytes_up'])} up and {bytes_text(cost['bytes_down'])} down "
-        f"per client and round, {bytes_text(cost['bytes_total_to_selected_round'])} in all",
+        f"per client{often}, {bytes_text(cost['bytes_total_to_selected_round'])} in all",
         f"privacy   {words}: {'; '.join(privacy['server_reads'])}",
         f"engine    {result['engine']}, {result['seconds']:.1f} s",
         *(f"note      {note}" for note in result["notes"]),

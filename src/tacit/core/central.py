@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -17,6 +17,7 @@ class HistoryScorer(Protocol):
         ...
 
 
+@runtime_checkable
 class CentralMethod(Protocol):
     """A method that sees all histories at once. It has settings to try instead of rounds: "round" r
     fits setting r, and the usual selection on validation picks one."""

@@ -105,7 +105,7 @@ def _check_numbers(method: Method) -> None:
     ):
         if value < low:
             raise TacitError(f"{name} is {value}; it must be at least {low}.")
-    if local.gradient_clip is not None and local.gradient_clip <= 0:
+    if local.gradient_clip is not None and not local.gradient_clip > 0:
         raise TacitError(
             f"local.gradient_clip is {local.gradient_clip}; it must be positive, or left out."
         )
@@ -160,8 +160,10 @@ def _check_optimisers(algorithm: Algorithm) -> None:
             "round to round; use lifetime='round' for local.items."
         )
     for name, optimiser in (("model", local.model), ("items", local.items)):
-        rate = optimiser.rate_at(1, algorithm.task.n_items)
-        if not 0 <= rate < float("inf"):
-            raise TacitError(
-                f"local.{name} has a rate of {rate}; it must be finite and not negative."
-            )
+        for round_number in (1, 2):  # the second one shows a decay that makes no sense
+            rate = optimiser.rate_at(round_number, algorithm.task.n_items)
+            if not 0 <= rate < float("inf"):
+                raise TacitError(
+                    f"local.{name} has a rate of {rate} in round {round_number}; it must be finite "
+                    "and not negative."
+                )

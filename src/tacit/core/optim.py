@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -11,6 +11,7 @@ from torch import Tensor
 from tacit.core.types import Params
 
 
+@runtime_checkable
 class Optimiser(Protocol):
     """A rule that turns a gradient into a step. `rate_at` is a pure function of the round."""
 

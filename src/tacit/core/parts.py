@@ -1,12 +1,13 @@
 """The kinds of part that a method is made of.
 
 Parts are written for ONE client, as pure functions over named tensors. Shape suffixes: U users,
-I items, N samples of a batch, R rows that a client touches, D width.
+I items, N samples of a batch, R rows that a client touches, D width. The protocols can be asked at
+run time, so that a configuration which puts a part into the wrong slot is refused.
 """
 
 from __future__ import annotations
 
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
 from torch import Tensor
@@ -15,6 +16,7 @@ from tacit.core.optim import Optimiser
 from tacit.core.types import Init, Params, Phase
 
 
+@runtime_checkable
 class Backbone(Protocol):
     """Who scores. FedMF, FedNCF and PFedRec differ here and in `local`."""
 
@@ -34,6 +36,7 @@ class Backbone(Protocol):
     def score(self, p: Params, x_ND: Tensor) -> Tensor: ...
 
 
+@runtime_checkable
 class ItemEncoder(Protocol):
     """What an item looks like to a user."""
 
@@ -42,6 +45,7 @@ class ItemEncoder(Protocol):
     def encode(self, p: Params, id_ND: Tensor) -> Tensor: ...
 
 
+@runtime_checkable
 class Sync(Protocol):
     """How the local item table meets the global one. Row-wise: `read` sees some rows."""
 
@@ -60,6 +64,7 @@ class Sync(Protocol):
     def read(self, p: Params) -> Tensor: ...
 
 
+@runtime_checkable
 class Local(Protocol):
     """How a client trains: data, not code. Engines walk the phases of every batch in order."""
 
@@ -77,10 +82,12 @@ class Local(Protocol):
     def phases(self) -> tuple[Phase, ...]: ...
 
 
+@runtime_checkable
 class Objective(Protocol):
     def loss(self, logit_N: Tensor, label_N: Tensor, weight_N: Tensor) -> Tensor: ...
 
 
+@runtime_checkable
 class Transform(Protocol):
     """One link of the channel: `factor` acts on each client's upload, `add_noise` on their sum.
 
@@ -104,6 +111,7 @@ class Transform(Protocol):
     def says(self) -> str: ...
 
 
+@runtime_checkable
 class ServerRule(Protocol):
     """How uploads become the next global leaves."""
 

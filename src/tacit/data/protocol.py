@@ -16,13 +16,14 @@ class SplitRule:
 
     `order` says what "last" means in leave-one-out: by `time`, at `random` (seeded), by file `row`,
     or by `item_appearance` (the item that appears latest in the unfiltered file: a pseudo-time that
-    released code uses for data without timestamps). `ties` among equal times: the `last_row` of the
-    file counts as the latest, or the `first_row` (as pandas' descending rank "first" has it).
+    released code uses for data without timestamps). `ties` among equal times: the `first_row` of
+    the file counts as the latest, or the `last_row`. Neither is truer; the first is what released
+    code does, so that by default all protocols hold out the same items.
     """
 
     kind: Literal["leave_one_out", "global_time", "ratio", "labels"] = "leave_one_out"
     order: Literal["time", "random", "row", "item_appearance"] = "time"
-    ties: Literal["last_row", "first_row"] = "last_row"
+    ties: Literal["first_row", "last_row"] = "first_row"
     valid_share: float = 0.1  # for global_time and ratio
     test_share: float = 0.1
     seed: int = 0  # for random orders and ratio
@@ -69,7 +70,6 @@ CLEAN = Protocol()
 
 PFEDREC = Protocol(
     name="pfedrec",
-    split=SplitRule(ties="first_row"),
     duplicates="keep",
     negatives_exclude="all",
     ties="pessimistic",  # negatives are listed first, so a tie counts against the positive
@@ -79,7 +79,6 @@ PFEDREC = Protocol(
 
 FEDRKG = Protocol(
     name="fedrkg",
-    split=SplitRule(ties="first_row"),
     duplicates="keep",
     negatives_exclude="all",
     select_on="full",

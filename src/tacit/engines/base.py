@@ -64,10 +64,11 @@ def finish_round(
         state.broadcast = state.shared[algorithm.row_leaf].clone()
     if totals.clients and algorithm.method.sync.sends(round_number):
         for name, total in totals.change.items():
+            # one generator for the whole chain: two links must not draw the same noise
+            generator = streams.numpy_generator(
+                seed, streams.NOISE, round_number, streams.name_of(name)
+            )
             for link in algorithm.method.channel:
-                generator = streams.numpy_generator(
-                    seed, streams.NOISE, round_number, streams.name_of(name)
-                )
                 total = link.add_noise(total, totals.clients, generator)
             leaf = state.shared[name]
             stepped = algorithm.method.server.step(

@@ -54,13 +54,13 @@ def why_not_fused(algorithm: Algorithm, device: str) -> str | None:
     return None
 
 
-def chunk_count(n_items: int, width: int) -> int:
-    """Between 2 and 32 chunks: as many float64 tables as fit in 128 MB.
+def chunk_count(n_clients: int, n_items: int, width: int) -> int:
+    """At most 16 chunks of at least 32 clients, and no more float64 tables than fit in 128 MB.
 
-    >>> chunk_count(1682, 32), chunk_count(100_000, 32)
-    (32, 5)
+    >>> chunk_count(943, 1682, 32), chunk_count(100, 1682, 32), chunk_count(943, 100_000, 32)
+    (16, 3, 5)
     """
-    return int(np.clip(_SUM_BYTES // (n_items * width * 8), 2, 32))
+    return int(np.clip(_SUM_BYTES // (n_items * width * 8), 1, min(16, max(1, n_clients // 32))))
 
 
 def fused_round(
@@ -91,7 +91,7 @@ def fused_round(
     own = state.private[algorithm.row_leaf].numpy() if has_own else table[None]
     tuned = state.tuned
     empty = np.zeros(1, dtype=np.int64)
-    chunks = min(chunk_count(n_items, vector_UD.shape[1]), max(1, len(user_P)))
+    chunks = chunk_count(len(user_P), n_items, vector_UD.shape[1])
     total_CID = np.zeros((1, 1, 1) if has_own else (chunks, n_items, vector_UD.shape[1]))
     loss_C = np.zeros(chunks)
     clip = next((link for link in method.channel if isinstance(link, Clip)), None)

@@ -50,7 +50,8 @@ class Participation:
     def draw(self, train: TrainView, seed: int, round_number: int) -> Participants:
         user_P = np.flatnonzero(train.positives.size_U > 0)
         if self.ratio < 1.0:
-            invited = max(1, int(self.ratio * len(user_P)))
+            # 0.29 * 100 is 28.999999999999996 in floating point: that is 29 people
+            invited = max(1, int(self.ratio * len(user_P) + 1e-9))
             lot_P = self._lot(train, user_P, seed, streams.PARTICIPANTS, round_number)
             user_P = np.sort(user_P[np.argsort(lot_P, kind="stable")[:invited]])
         if self.availability < 1.0:

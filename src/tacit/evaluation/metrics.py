@@ -129,7 +129,7 @@ def per_user(ranks: Ranks, name: str, ties: Ties = "expected") -> tuple[np.ndarr
     >>> user_E.tolist(), value_E.tolist()
     ([2, 4], [1.0, 0.5])
     """
-    function, k = _parse(name)
+    function, k = parse_metric(name)
     groups = tie_groups(ranks, ties)
     return groups.user_E, function(groups, k)
 
@@ -157,11 +157,16 @@ def summary(
     {'HR@1': 0.5, 'HR@10': 0.75}
     """
     groups = tie_groups(ranks, ties)
-    wanted = {f"{name}@{k}": _parse(f"{name}@{k}") for name in names for k in cutoffs}
+    wanted = {f"{name}@{k}": parse_metric(f"{name}@{k}") for name in names for k in cutoffs}
     return {key: float(function(groups, k).mean()) for key, (function, k) in wanted.items()}
 
 
-def _parse(text: str) -> tuple[Metric, int]:
+def parse_metric(text: str) -> tuple[Metric, int]:
+    """The function and the cut-off of a name such as "HR@10".
+
+    >>> parse_metric("HR@10")[1]
+    10
+    """
     name, _, cutoff = text.partition("@")
     if name not in METRICS:
         raise TacitError(f"Unknown metric {name!r} in {text!r}; {nearest(name, METRICS)}")

@@ -16,6 +16,7 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
+from tacit.core.types import Params
 from tacit.engines.state import State
 from tacit.engines.tuned import TunedRows
 from tacit.errors import TacitError
@@ -63,12 +64,15 @@ def load_state(folder: Path) -> tuple[State, dict[str, Any]] | None:
         path = folder / sidecar["file"]
         if _checksum(path) != sidecar["checksum"]:
             raise ValueError("its checksum does not match")
-        tensors = load_file(path)
-    except (OSError, ValueError, KeyError, SafetensorError) as error:
+        return _state_of(sidecar, load_file(path)), sidecar["note"]
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
         raise TacitError(
             f"The checkpoint in {str(folder)!r} is damaged ({error}); remove that folder to begin "
             "the run anew."
         ) from error
+
+
+def _state_of(sidecar: dict[str, Any], tensors: Params) -> State:
     group = {
         kind: {
             key.removeprefix(kind + "."): value
@@ -85,7 +89,7 @@ def load_state(folder: Path) -> tuple[State, dict[str, Any]] | None:
             tensors["tuned.item"].numpy(),
             tensors["tuned.value"],
         )
-    state = State(
+    return State(
         group["shared"],
         group["private"],
         round_number=sidecar["round"],
@@ -95,7 +99,6 @@ def load_state(folder: Path) -> tuple[State, dict[str, Any]] | None:
         moments=group["moments"],
         loss=sidecar["loss"],
     )
-    return state, sidecar["note"]
 
 
 def _checksum(path: Path) -> str:

@@ -6,6 +6,7 @@ pydantic checks every leaf against its annotated type here, at the boundary, and
 from __future__ import annotations
 
 import tomllib
+import types
 import typing
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
@@ -45,12 +46,14 @@ def decode(plain: Any, kind: Any, where: str = "") -> Any:
     """
     if isinstance(plain, dict):
         return _decode_table(plain, kind, where)
-    if isinstance(plain, list) and typing.get_origin(kind) is tuple and plain:
-        arguments = typing.get_args(kind)
-        inner = arguments[0] if arguments[-1] is Ellipsis else None
+    if isinstance(plain, list) and typing.get_origin(kind) is tuple:
+        inner = typing.get_args(kind)
+        if inner[-1] is Ellipsis:
+            inner = (inner[0],) * len(plain)
+        if len(inner) != len(plain):
+            raise TacitError(f"{where} is {plain!r}: it must have {len(inner)} entries.")
         return tuple(
-            decode(element, inner or arguments[index], f"{where}.{index}")
-            for index, element in enumerate(plain)
+            decode(element, inner[index], f"{where}.{index}") for index, element in enumerate(plain)
         )
     return check_leaf(plain, kind, where)
 
@@ -59,9 +62,10 @@ def _decode_table(plain: dict[str, Any], kind: Any, where: str) -> Any:
     table = dict(plain)
     name = table.pop("part", None)
     if name is not None:
-        if name not in PARTS:
-            raise TacitError(f"Unknown part {name!r} at {where or 'top'}; {nearest(name, PARTS)}")
-        kind = PARTS[name]
+        if not isinstance(name, str) or name not in PARTS:
+            ending = nearest(str(name), PARTS)
+            raise TacitError(f"Unknown part {name!r} at {where or 'top'}; {ending}")
+        slot, kind = kind, PARTS[name]
     if not is_dataclass(kind):
         raise TacitError(
             f"{where or 'The value'} is a table; add the key 'part' to say which part."
@@ -77,14 +81,27 @@ def _decode_table(plain: dict[str, Any], kind: Any, where: str) -> Any:
         for key, inner in table.items()
     }
     try:
-        return kind(**values)  # type: ignore[operator]
+        value = kind(**values)  # type: ignore[operator]
     except TypeError as error:
         raise TacitError(f"{where or 'The configuration'} is incomplete: {error}.") from error
+    if name is not None and not _fits(value, slot):
+        raise TacitError(
+            f"{where or 'The value'} cannot be {name!r}: that is another kind of part."
+        )
+    return value
+
+
+def _fits(value: Any, slot: Any) -> bool:
+    return isinstance(slot, (type, types.UnionType)) and isinstance(value, slot)
+
+
+def _holds_parts(kind: Any) -> bool:
+    return getattr(kind, "_is_protocol", False) or any(map(_holds_parts, typing.get_args(kind)))
 
 
 def check_leaf(value: Any, kind: Any, where: str) -> Any:
     """A scalar (or list) checked against its annotated type, lists as tuples."""
-    if getattr(kind, "_is_protocol", False):
+    if _holds_parts(kind):
         raise TacitError(f"{where} is {value!r}, but it must be a part: set one of its fields.")
     try:
         return TypeAdapter(kind).validate_python(value)
@@ -110,6 +127,8 @@ def assign(value: Any, path: str, text: str) -> Any:
 def _assign(value: Any, steps: list[str], text: str, path: str) -> Any:
     step, rest = steps[0], steps[1:]
     if isinstance(value, tuple) and step.isdigit() and int(step) < len(value):
+        if not rest:
+            raise TacitError(f"Cannot set {path!r} alone; set a field of it, or the whole list.")
         index = int(step)
         inner = _assign(value[index], rest, text, path)
         return (*value[:index], inner, *value[index + 1 :])
@@ -121,7 +140,7 @@ def _assign(value: Any, steps: list[str], text: str, path: str) -> Any:
     if rest:
         return replace(value, **{step: _assign(getattr(value, step), rest, text, path)})
     kind = typing.get_type_hints(type(value))[step]
-    return replace(value, **{step: check_leaf(_literal(text, kind), kind, path)})
+    return replace(value, **{step: decode(_literal(text, kind), kind, path)})
 
 
 def _literal(text: str, kind: Any) -> Any:

@@ -14,13 +14,14 @@ import numpy as np
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric as metric_of
 from tacit.evaluation.ranks import Ranks
-from tacit.experiment.comparison import Comparison, Entrant, choose, tabulate
+from tacit.experiment.comparison import Comparison, Entrant, choose
 from tacit.experiment.comparison_text import as_markdown
 from tacit.experiment.folder import RunFolder, write_text
 from tacit.experiment.names import slug
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import RunInterruptedError, Watcher, run
 from tacit.experiment.spec import Experiment
+from tacit.experiment.tabulate import tabulate
 from tacit.methods import METHODS
 
 
@@ -66,7 +67,14 @@ def compare(
 
 
 def check_alike(entrants: Sequence[Entrant]) -> None:
-    """Refuse to put numbers of different data, splits or protocols into one table."""
+    """Refuse to put numbers of different data, splits or protocols into one table.
+
+    >>> one, other = resolve("fedmf"), resolve("fedmf", split="random")
+    >>> check_alike([Entrant("a", (one,), ()), Entrant("b", (other,), ())])
+    Traceback (most recent call last):
+    tacit.errors.TacitError: a and b do not compare: protocol.split.order is 'time' for the one \
+and 'random' for the other; run both under the same.
+    """
     one = entrants[0]
     for other in entrants[1:]:
         for part in ("data", "protocol"):

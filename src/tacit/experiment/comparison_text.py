@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tacit.evaluation.significance import Interval, Spread
 from tacit.experiment.amounts import DASH, bytes_text, metric_text
-from tacit.experiment.comparison import Comparison, Row
+from tacit.experiment.comparison import Comparison
 
 
 def mark(protocol: str, clean: bool) -> str:
@@ -17,11 +18,14 @@ def mark(protocol: str, clean: bool) -> str:
     return "" if clean else f"[{protocol} protocol: not comparable with clean]"
 
 
-def difference_text(row: Row) -> str:
-    """The difference to the tested-against method, with its interval."""
-    if row.difference is None:
+def difference_text(interval: Interval | None) -> str:
+    """The difference to the tested-against method, with its interval.
+
+    >>> difference_text(Interval(0.01, 0.002, 0.018, p_value=0.03))
+    '+0.0100 [+0.0020, +0.0180]'
+    """
+    if interval is None:
         return DASH
-    interval = row.difference
     return f"{interval.difference:+.4f} [{interval.low:+.4f}, {interval.high:+.4f}]"
 
 
@@ -35,14 +39,25 @@ def p_text(value: float | None) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
-def spread_text(row: Row) -> str:
-    """The standard deviation over seeds, and of how many."""
-    deviation = row.spread.deviation
-    return DASH if deviation is None else f"±{deviation:.4f} ({row.spread.seeds})"
+def spread_text(spread: Spread) -> str:
+    """The standard deviation over seeds, and of how many.
+
+    >>> spread_text(Spread.of([0.1, 0.3]))
+    '±0.1414 (2)'
+    """
+    deviation = spread.deviation
+    return DASH if deviation is None else f"±{deviation:.4f} ({spread.seeds})"
 
 
 def sentences(comparison: Comparison) -> list[str]:
-    """What the tests say, one sentence for each method."""
+    """What the tests say, one sentence for each method.
+
+    >>> from tacit.experiment.comparison import Row
+    >>> test = Interval(0.01, -0.002, 0.022, 0.2)
+    >>> row = Row("a", 0.2, Spread(0.2, None, 1), {}, test, 0.2, (), (), {}, ())
+    >>> sentences(Comparison("HR@10", "few", "clean", True, "by time", "b", 9, (row,), {}, ()))
+    ['a and b cannot be told apart in HR@10 (p = 0.200 after Holm).']
+    """
     said = []
     for row in comparison.rows:
         if row.difference is None or row.p_holm is None:
@@ -68,7 +83,11 @@ def _p_words(value: float) -> str:
 
 
 def as_markdown(comparison: Comparison) -> str:
-    """The file `compare.md`."""
+    """The file `compare.md`.
+
+    >>> as_markdown(Comparison("HR@10", "few", "clean", True, "by time", "b", 9, (), {}, ()))[:27]
+    '# few, protocol clean, spli'
+    """
     metric, against = comparison.metric, comparison.against
     header = [
         "Method",
@@ -85,8 +104,8 @@ def as_markdown(comparison: Comparison) -> str:
         [
             row.name,
             metric_text(row.value),
-            spread_text(row),
-            difference_text(row),
+            spread_text(row.spread),
+            difference_text(row.difference),
             p_text(row.p_holm),
             metric_text(row.metrics["full"]["HR@10"]),
             metric_text(row.metrics["full"]["NDCG@10"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +84,7 @@ class FederatedCourse:
 
     @property
     def loss(self) -> float | None:
-        return self.state.loss
+        return None if math.isnan(self.state.loss) else self.state.loss  # NaN: nobody took part
 
     def describe(self) -> str:
         return self.engine.describe(self.algorithm)
@@ -114,8 +115,16 @@ class FederatedCourse:
             return None
         self.state, note = saved
         self.best = None if best is None else best[0]
+        if note["selected_round"] and best is None:
+            raise TacitError(
+                f"The checkpoint in {str(folder)!r} has lost its best round; remove that folder to "
+                "begin the run anew."
+            )
         expected = {name: init.shape for name, init in self.algorithm.shared.items()}
-        found = {name: tuple(leaf.shape) for name, leaf in self.state.shared.items()}
+        users = self.train.n_users
+        expected |= {name: (users, *init.shape) for name, init in self.algorithm.private.items()}
+        leaves = {**self.state.shared, **self.state.private}
+        found = {name: tuple(leaf.shape) for name, leaf in leaves.items()}
         if expected != found:
             raise TacitError(
                 f"The checkpoint in {str(folder)!r} belongs to another experiment: its leaves are "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import threading
 import time
@@ -84,6 +85,8 @@ def run(
     folder = RunFolder(Path(out))
     folder.open(experiment, resume=resume)
     if folder.finished:
+        if not folder.report_file.is_file():  # it was killed just before its last file
+            write_report(folder.path)
         return folder.result()
     return _Run(experiment, prepared, course, folder, threads, watch or Silent()).play()
 
@@ -131,7 +134,7 @@ class _Run:
         for number in range(first, rounds + 1):
             # asked before a round, so that a resumed run stops where an unbroken one does
             waited = number - 1 - self.progress.better_round
-            if patience is not None and number > 1 and waited >= patience:
+            if patience is not None and self.progress.better_round and waited >= patience:
                 break
             self.course.advance()
             record: dict[str, Any] = {"round": number, "loss": self.course.loss}
@@ -140,7 +143,8 @@ class _Run:
             self.records.append(record)
             with self.folder.metrics_file.open("a", encoding="utf-8") as stream:
                 stream.write(json.dumps(record) + "\n")
-            self.watch.round(record, self.progress.selected_value)
+            best = self.progress.selected_value if self.progress.selected_round else None
+            self.watch.round(record, best)
             if self.stop_asked:
                 self._save()
                 raise RunInterruptedError(
@@ -192,8 +196,13 @@ class _Run:
         if note is not None:
             self.progress = Progress(**note)
             done = self.course.state.round_number  # type: ignore[attr-defined]
-            text = self.folder.metrics_file.read_text(encoding="utf-8")
-            lines = text.splitlines()[:done]
+            if self.folder.metrics_file.is_file():
+                lines = self.folder.metrics_file.read_text(encoding="utf-8").splitlines()[:done]
+            if len(lines) < done:
+                raise TacitError(
+                    f"{str(self.folder.metrics_file)!r} has {len(lines)} lines but the checkpoint "
+                    f"is of round {done}; remove the folder to begin the run anew."
+                )
             self.records = [json.loads(line) for line in lines]
         write_text(self.folder.metrics_file, "".join(line + "\n" for line in lines))
 
@@ -216,7 +225,10 @@ class _Run:
             threads=self.threads,
             folder=self.folder.path,
         )
-        sealed.replace(self.folder.ranks_file)
+        # a copy: if the run is killed before its result stands, it can be released again
+        copy = self.folder.ranks_file.with_name("ranks.parquet.part")
+        shutil.copyfile(sealed, copy)
+        copy.replace(self.folder.ranks_file)
         write_text(self.folder.result_file, json.dumps(result, indent=1))
         for path in self.folder.path.glob("sealed/*"):
             path.unlink()

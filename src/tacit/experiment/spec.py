@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from tacit.core.central import CentralMethod
@@ -12,6 +12,7 @@ from tacit.core.types import Task
 from tacit.data.protocol import CLEAN, Protocol
 from tacit.engines.participation import Participation
 from tacit.errors import TacitError
+from tacit.evaluation.metrics import parse_metric
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,12 @@ class Experiment:
         if not 0 <= self.seed < 2**31:
             raise TacitError(f"seed is {self.seed}; it must lie between 0 and 2147483647.")
         self.participation.check()
+        parse_metric(self.protocol.select_metric)
+        if self.protocol.patience is not None and self.protocol.patience < 1:
+            raise TacitError(
+                f"protocol.patience is {self.protocol.patience}; it must be at least 1, or left "
+                "out."
+            )
         if self.protocol.is_clean and not self.protocol.keeps_clean:
             raise TacitError(
                 "This protocol is named 'clean' but hides held-out items, keeps duplicates or "
@@ -65,6 +72,9 @@ class Experiment:
             )
         if isinstance(self.method, Method):
             compose(self.method, Task(n_users=1, n_items=1))
+            _check_channel_numbers(self.method)
+        elif self.method.settings < 1:
+            raise TacitError(f"{self.name} has no setting to try; give it at least one.")
 
     @property
     def label(self) -> str:
@@ -75,3 +85,15 @@ class Experiment:
         'fedmf + clip:bound=1'
         """
         return " + ".join((self.name, *self.plugins))
+
+
+def _check_channel_numbers(method: Method) -> None:
+    """A bound or a noise that is no number would make the privacy line of a report untrue."""
+    for link in method.channel:
+        for field in fields(link):  # type: ignore[arg-type]
+            value = getattr(link, field.name)
+            if isinstance(value, float) and not 0 <= value < float("inf"):
+                raise TacitError(
+                    f"{field.name} of {type(link).__name__} in the channel is {value}; it must be "
+                    "finite and not negative."
+                )

@@ -66,7 +66,8 @@ def _scalar(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key} = {_scalar(inner)}" for key, inner in value.items()) + "}"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False)  # a JSON string is a TOML basic string
+        # a JSON string is a TOML basic string, but for the one control character that JSON allows
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)

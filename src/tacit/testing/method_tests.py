@@ -17,6 +17,7 @@ from tacit.data.protocol import CLEAN
 from tacit.data.sampling import samples_per_user
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
+from tacit.engines.base import Engine
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.draws import draw_block
 from tacit.engines.fused import why_not_fused
@@ -189,7 +190,8 @@ class FederatedTests(MethodTests):
             model=replace(method.local.model, rate=0.0),  # type: ignore[type-var]
             items=replace(method.local.items, rate=0.0),  # type: ignore[type-var]
         )
-        for engine in (LoopEngine(), *self.engines(torch.float32).values()):
+        engines: tuple[Engine, ...] = (LoopEngine(), *self.engines(torch.float32).values())
+        for engine in engines:
             found = trace(replace(method, local=still), self.train(), engine)
             for leaf, value in found.start.items():
                 assert torch.equal(value, found.end[leaf])

@@ -172,7 +172,7 @@ def linear_rounds(  # type: ignore[no-untyped-def]
                         if has_bias:
                             bias_U[user] -= vector_rate * bias_gradient
             factor = 1.0
-            if clip_order > 0:
+            if clip_order > 0 and not has_own:  # an own table has no global one beside it
                 norm = 0.0
                 for r in range(count):
                     for d in range(width):
