@@ -16,9 +16,7 @@ def slopes(
     objective: BinaryCrossEntropy, logit_N: torch.Tensor, label_N: torch.Tensor
 ) -> torch.Tensor:
     free = logit_N.clone().requires_grad_()
-    (slope_N,) = torch.autograd.grad(
-        objective.loss(free, label_N, torch.ones_like(free)), [free]
-    )
+    (slope_N,) = torch.autograd.grad(objective.loss(free, label_N, torch.ones_like(free)), [free])
     return slope_N
 
 
@@ -47,7 +45,8 @@ def test_slope_on_logits_is_sigmoid_minus_label() -> None:
         label_N = torch.full_like(logit_N, label)
         expected = torch.sigmoid(logit_N) - label_N
         found = slopes(BinaryCrossEntropy(), logit_N, label_N)
-        assert torch.allclose(found, expected, rtol=1e-14, atol=1e-17)
+        # sigmoid - 1 itself is only good to a unit in the last place of 1
+        assert torch.allclose(found, expected, rtol=0, atol=2.3e-16)
 
 
 def test_saturated_probabilities_have_no_slope_in_float32() -> None:
@@ -80,7 +79,8 @@ def test_the_fading_slopes_are_those_of_the_library_loss_too() -> None:
     found = slopes(BinaryCrossEntropy("probabilities"), logit_N, label_N)
     assert found[0] > 0.99
     assert found[-1] == 0.0
-    assert torch.allclose(found, expected, rtol=1e-12, atol=0)
+    # the library keeps its floor of 1e-12 in single precision: 4e-9 below ours
+    assert torch.allclose(found, expected, rtol=5e-9, atol=0)
 
 
 @pytest.mark.parametrize("on", ["logits", "probabilities"])

@@ -112,11 +112,8 @@ def write_honest_table(
 
 
 if __name__ == "__main__":
-    import sys
+    from rich.console import Console
 
     write_honest_table(
-        Path("runs/honest-table"),
-        Path("docs/results"),
-        (0, 1, 2),
-        lambda line: sys.stdout.write(line + "\n"),
+        Path("runs/honest-table"), Path("docs/results"), (0, 1, 2), Console(highlight=False).print
     )

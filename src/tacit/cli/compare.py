@@ -54,7 +54,7 @@ def compare(
         protocol=protocol,
         preset=preset,
         split=split,
-        columns=options.parse_columns(columns),
+        columns=options.columns_of(columns),
         min_user=min_user,
         duplicates=duplicates,
         rounds=rounds,

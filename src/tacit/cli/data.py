@@ -86,7 +86,7 @@ def describe_data(
         raise TacitError(f"duplicates is {duplicates!r}; it must be 'earliest' or 'keep'.")
     dataset = load(
         name,
-        columns=options.parse_columns(columns),
+        columns=options.columns_of(columns),
         min_user=min_user,
         duplicates=duplicates or "earliest",  # type: ignore[arg-type]
     )

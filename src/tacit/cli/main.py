@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -19,7 +20,12 @@ from tacit.cli.recommend import recommend
 from tacit.cli.train import train
 from tacit.errors import TacitError
 
+# Idle OpenMP threads would spin, and cost a second CPU while one works. Read when torch is loaded.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 STOPPED_BY_KEYBOARD = 130  # what typer makes of Ctrl-C
+# What typer raises for a wrong option: click's exception in older versions, its own in newer ones.
+UsageMistake: type[Exception] = typer.BadParameter.__mro__[2]
 
 app = typer.Typer(name="tacit", add_completion=False, pretty_exceptions_enable=False)
 app.command("demo")(demo)
@@ -54,8 +60,8 @@ def main(arguments: Sequence[str]) -> int:
         )
     except TacitError as error:
         return _mistake(str(error))
-    except typer.TyperException as error:
-        return _mistake(error.format_message())
+    except UsageMistake as error:
+        return _mistake(error.format_message())  # type: ignore[attr-defined]
     except OSError as error:
         place = f" at {error.filename!r}" if error.filename else ""
         return _mistake(f"The system refused{place}: {error.strerror or error}.")

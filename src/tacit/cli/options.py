@@ -7,8 +7,6 @@ from typing import Annotated
 
 import typer
 
-from tacit.errors import TacitError
-
 Data = Annotated[
     str | None,
     typer.Option(
@@ -53,29 +51,25 @@ Threads = Annotated[
     int | None, typer.Option(help="Threads of the fused engine. Default: all cores.", min=1)
 ]
 Device = Annotated[str | None, typer.Option(help="cpu (default) or cuda.")]
+Checkpoint = Annotated[
+    float | None,
+    typer.Option(help="Seconds between checkpoints. Default: 15.", min=0.0, metavar="SECONDS"),
+]
 Out = Annotated[Path | None, typer.Option(help="The folder to write to.")]
 Json = Annotated[
     bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")
 ]
 
 
-def parse_columns(text: str | None) -> dict[str, str] | None:
-    """
-    >>> parse_columns("user=client, item=song")
+def columns_of(text: str | None) -> dict[str, str] | None:
+    """The columns that `--columns` names; None where it was not given.
+
+    >>> columns_of("user=client, item=song")
     {'user': 'client', 'item': 'song'}
     """
-    if text is None:
-        return None
-    columns: dict[str, str] = {}
-    for piece in text.split(","):
-        role, equals, column = (part.strip() for part in piece.partition("="))
-        if not (role and equals and column) or role in columns:
-            raise TacitError(
-                f"Cannot read --columns {text!r} at {piece!r}; write user=NAME,item=NAME,…, each "
-                "once."
-            )
-        columns[role] = column
-    return columns
+    from tacit.data.readers import parse_columns
+
+    return None if text is None else parse_columns(text)
 
 
 def given(**flags: object) -> dict[str, object]:

@@ -35,6 +35,7 @@ def train(
         Path | None, typer.Option(help="A TOML file; flags that are given win over it.")
     ] = None,
     out: options.Out = None,
+    checkpoint_seconds: options.Checkpoint = None,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a run.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print the whole experiment as TOML and do nothing.")
@@ -50,7 +51,7 @@ def train(
         protocol=protocol,
         preset=preset,
         split=split,
-        columns=options.parse_columns(columns),
+        columns=options.columns_of(columns),
         min_user=min_user,
         duplicates=duplicates,
         rounds=rounds,
@@ -73,7 +74,14 @@ def train(
     from tacit.experiment.run import run
 
     one_torch_thread()
-    result = run(experiment, out, threads=threads or cores(), resume=resume, watch=Bar())
+    result = run(
+        experiment,
+        out,
+        threads=threads or cores(),
+        resume=resume,
+        watch=Bar(),
+        checkpoint_seconds=checkpoint_seconds,
+    )
     if as_json:
         say_json(result)
         return

@@ -118,6 +118,12 @@ def _check_leaves(algorithm: Algorithm) -> None:
             f"Leaf {min(both)!r} is made both as shared and as private; a leaf is one or the "
             "other: rename it in one of the two parts."
         )
+    if algorithm.shared and not algorithm.method.sync.sends(1):
+        raise TacitError(
+            f"{type(algorithm.method.sync).__name__} sends nothing, so what clients learn of the "
+            f"shared leaf {min(algorithm.shared)!r} would be lost after every round; use a "
+            "backbone without shared leaves, or Replace()."
+        )
 
 
 def _check_channel(method: Method) -> None:

@@ -69,8 +69,11 @@ def run(
     threads: int = 1,
     resume: bool = False,
     watch: Watcher | None = None,
+    checkpoint_seconds: float | None = None,
 ) -> dict[str, Any]:
     """Run to the end (or continue) in the folder `out`; the result is also `out/run.json`.
+
+    A checkpoint is written between rounds, every 15 seconds unless told otherwise.
 
     >>> import tempfile
     >>> from tacit.experiment.resolve import resolve
@@ -88,7 +91,8 @@ def run(
         if not folder.report_file.is_file():  # it was killed just before its last file
             write_report(folder.path)
         return folder.result()
-    return _Run(experiment, prepared, course, folder, threads, watch or Silent()).play()
+    pause = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
+    return _Run(experiment, prepared, course, folder, threads, watch or Silent(), pause).play()
 
 
 class _Run:
@@ -100,9 +104,11 @@ class _Run:
         folder: RunFolder,
         threads: int,
         watch: Watcher,
+        checkpoint_seconds: float,
     ) -> None:
         self.experiment, self.prepared, self.course = experiment, prepared, course
         self.folder, self.threads, self.watch = folder, threads, watch
+        self.checkpoint_seconds = checkpoint_seconds
         self.progress = Progress()
         self.records: list[dict[str, Any]] = []
         self.stop_asked = False
@@ -151,7 +157,8 @@ class _Run:
                     f"Stopped after round {number} of {rounds}; continue with --resume --out "
                     f"{self.folder.path}."
                 )
-            if time.perf_counter() - saved_at > CHECKPOINT_SECONDS and number < rounds:
+            waited_for = time.perf_counter() - saved_at
+            if waited_for > self.checkpoint_seconds and number < rounds:
                 self._save()
                 saved_at = time.perf_counter()
 

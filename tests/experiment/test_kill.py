@@ -1,0 +1,67 @@
+"""A run that is killed at any moment and resumed ends with the numbers of one left alone."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+CODE = "import sys, tacit.cli.main as m; sys.exit(m.main(sys.argv[1:]))"
+COMMAND = "train pfedrec --data planted --rounds 300 --participation 0.6 --checkpoint-seconds 0.1"
+MEASURED_TIME = ("seconds", "cpu_seconds", "threads", "run", "engine")
+
+
+def _start(out: Path, threads: int, *more: str) -> subprocess.Popen[bytes]:
+    arguments = [*COMMAND.split(), "--threads", str(threads), "--out", str(out), *more]
+    return subprocess.Popen(
+        [sys.executable, "-c", CODE, *arguments],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "NUMBA_NUM_THREADS": "2"},
+    )
+
+
+def _numbers(out: Path) -> dict:
+    result = json.loads((out / "run.json").read_text())
+    return {key: value for key, value in result.items() if key not in MEASURED_TIME}
+
+
+def _rounds_written(out: Path) -> int:
+    metrics = out / "metrics.jsonl"
+    return len(metrics.read_text().splitlines()) if metrics.exists() else 0
+
+
+def _kill_and_resume(tmp_path: Path, kills: int) -> None:
+    alone, killed = tmp_path / "alone", tmp_path / "killed"
+    assert _start(alone, 1).wait(timeout=300) == 0
+    chooser = random.Random(0)
+    for number in range(kills):
+        process = _start(killed, 1 + number % 2, "--resume")
+        already = _rounds_written(killed)
+        # training is under way once a new line stands in the metrics; then any moment may come
+        deadline = time.monotonic() + 120
+        while _rounds_written(killed) <= already and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.005)
+        time.sleep(chooser.uniform(0.0, 0.25))
+        process.send_signal(signal.SIGKILL)
+        process.wait(timeout=60)
+    assert not (killed / "run.json").exists(), "the run ended before the kills did: make it longer"
+    assert _start(killed, 2, "--resume").wait(timeout=300) == 0
+    assert _numbers(killed) == _numbers(alone)
+    for name in ("metrics.jsonl", "ranks.parquet"):
+        assert (killed / name).read_bytes() == (alone / name).read_bytes(), name
+
+
+def test_killed_twice(tmp_path: Path) -> None:
+    _kill_and_resume(tmp_path, kills=2)
+
+
+@pytest.mark.slow
+def test_killed_ten_times(tmp_path: Path) -> None:
+    _kill_and_resume(tmp_path, kills=10)
