@@ -7,7 +7,7 @@ WORKERS ?= 2
 # Small models: one thread per process is fastest, and two test workers do not fight over cores.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: venv demo test test-slow bench honest-table lint clean
+.PHONY: venv demo test test-slow bench honest-table tune lint clean
 
 venv: $(READY)
 
@@ -33,6 +33,10 @@ bench: $(READY)
 # The table of the README; needs ML-100K where TACIT_DATA points.
 honest-table: $(READY)
 	$(BIN)/python -m tacit.benchmarks.honest_table
+
+# The rates of the tuned presets, chosen on validation; needs ML-100K as well.
+tune: $(READY)
+	$(BIN)/python -m tacit.benchmarks.tune
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -122,10 +122,11 @@ class Adam:
         steps = state["steps"] + 1
         first = self.beta1 * state["first"] + (1 - self.beta1) * gradient
         second = self.beta2 * state["second"] + (1 - self.beta2) * gradient * gradient
-        # one step count per client, spread over that client's entries
-        count = steps.reshape(steps.shape + (1,) * (value.dim() - steps.dim()))
-        mean = first / (1 - self.beta1**count)
-        spread = (second / (1 - self.beta2**count)).sqrt()
+        # one step count per client, spread over that client's entries; in double precision, since
+        # 1 - 0.999 has only five good digits in single
+        count = steps.double().reshape(steps.shape + (1,) * (value.dim() - steps.dim()))
+        mean = first / (1 - self.beta1**count).to(value.dtype)
+        spread = (second / (1 - self.beta2**count).to(value.dtype)).sqrt()
         return value - rate * mean / (spread + self.epsilon), {
             "first": first,
             "second": second,

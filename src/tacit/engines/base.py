@@ -71,9 +71,10 @@ def finish_round(
             for link in algorithm.method.channel:
                 total = link.add_noise(total, totals.clients, generator)
             leaf = state.shared[name]
-            stepped = algorithm.method.server.step(
-                leaf.cpu().numpy().astype(np.float64), total, totals.weight
-            )
+            with np.errstate(over="ignore", invalid="ignore"):  # divergence is said when ranked
+                stepped = algorithm.method.server.step(
+                    leaf.cpu().numpy().astype(np.float64), total, totals.weight
+                )
             state.shared[name] = torch.from_numpy(stepped).to(leaf)
     state.fresh_U[:] = False
     state.fresh_U[participants.user_P] = True

@@ -137,8 +137,9 @@ def fused_round(
     )
     totals = Totals.empty(state)
     if not has_own:
-        for part in total_CID:
-            totals.change[ITEMS] += part
+        with np.errstate(over="ignore", invalid="ignore"):  # divergence is said where it is ranked
+            for part in total_CID:
+                totals.change[ITEMS] += part
     totals.weight = float(weight_P.sum())
     totals.clients = int(reports_P.sum())
     totals.loss_sum = float(loss_C.sum())

@@ -28,8 +28,8 @@ def newcomer_scores(
     with its own copy tunes that copy from the global table, as any client does.
 
     >>> from tacit.methods import fedmf
-    >>> algorithm = compose(fedmf(dim=4), Task(n_users=1, n_items=6))
-    >>> shared = {"items": torch.randn(6, 4, generator=torch.Generator().manual_seed(0))}
+    >>> algorithm = compose(fedmf(dim=8), Task(n_users=1, n_items=6))
+    >>> shared = {"items": torch.randn(6, 8, generator=torch.Generator().manual_seed(0))}
     >>> scores = newcomer_scores(algorithm, shared, np.array([1, 2]), name=7, seed=0, rounds=30)
     >>> bool(scores[[1, 2]].mean() > scores[[0, 3, 4, 5]].mean())
     True

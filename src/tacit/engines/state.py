@@ -11,8 +11,9 @@ from tacit import streams
 from tacit.core.compose import Algorithm
 from tacit.core.types import ITEMS, Init, Params
 from tacit.data.views import TrainView
-from tacit.engines.memory import require_memory
+from tacit.engines.memory import available_bytes
 from tacit.engines.tuned import TunedRows
+from tacit.errors import TacitError
 
 
 @dataclass(eq=False)
@@ -47,18 +48,36 @@ class State:
         )
 
 
+def require_clients_memory(
+    algorithm: Algorithm, train: TrainView, dtype: torch.dtype, copies: int = 1
+) -> None:
+    """Refuse a population whose private leaves and tuned rows do not fit, and say what would.
+
+    A run holds two copies: the state of the last round, and that of the selected one.
+    """
+    width = torch.empty(0, dtype=dtype).element_size()
+    method = algorithm.method
+    floats = sum(init.count for init in algorithm.private.values()) * train.n_users
+    if method.sync.scores_with == "tuned":
+        room_U = TunedRows.room(train, method.sampling, method.local.epochs)
+        floats += int(room_U.sum()) * method.backbone.dim
+    needed, free = copies * floats * width, available_bytes()
+    if free is None or needed <= free:
+        return
+    share = free / needed
+    raise TacitError(
+        f"What {train.n_users} clients keep ({method.backbone.dim} wide) needs "
+        f"{needed / 1e9:.1f} GB of memory but only {free / 1e9:.1f} GB are free; about "
+        f"{int(share * train.n_users)} users (--min-user) or backbone.dim="
+        f"{int(share * method.backbone.dim)} would fit, or a method without a personal table."
+    )
+
+
 def initial_state(
     algorithm: Algorithm, train: TrainView, seed: int, dtype: torch.dtype = torch.float32
 ) -> State:
     """Every leaf at its first value; a user's values depend on the user's id, not on its place."""
-    width = torch.empty(0, dtype=dtype).element_size()
-    floats = sum(init.count for init in algorithm.private.values()) * train.n_users
-    require_memory(
-        floats * width,
-        what=f"{train.n_users} clients' private leaves ({algorithm.method.backbone.dim} wide)",
-        hint="lower backbone.dim, take fewer users (--min-user), or a method without a dense "
-        "personal table",
-    )
+    require_clients_memory(algorithm, train, dtype)
     nobody = np.zeros(1, dtype=np.uint64)
     shared = {
         name: _draw(init, name, seed, nobody, dtype)[0] for name, init in algorithm.shared.items()

@@ -27,8 +27,7 @@ class TunedRows:
     def allocate(
         cls, train: TrainView, sampling: Sampling, epochs: int, dim: int, dtype: torch.dtype
     ) -> TunedRows:
-        draws = epochs if sampling.redraw == "epoch" else 1
-        room_U = np.minimum(samples_per_user(train, sampling) * draws, train.n_items)
+        room_U = cls.room(train, sampling, epochs)
         start_U1 = np.concatenate([[0], np.cumsum(room_U)]).astype(np.int64)
         total = int(start_U1[-1])
         return cls(
@@ -37,6 +36,12 @@ class TunedRows:
             np.zeros(total, dtype=np.int32),
             torch.zeros((total, dim), dtype=dtype),
         )
+
+    @staticmethod
+    def room(train: TrainView, sampling: Sampling, epochs: int) -> np.ndarray:
+        """How many rows each user can touch in one round."""
+        draws = epochs if sampling.redraw == "epoch" else 1
+        return np.minimum(samples_per_user(train, sampling) * draws, train.n_items)
 
     def copy(self) -> TunedRows:
         return TunedRows(

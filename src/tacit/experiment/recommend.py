@@ -50,7 +50,7 @@ def recommend(
     >>> from tacit.experiment.run import run
     >>> with tempfile.TemporaryDirectory() as place:
     ...     _ = run(resolve("popularity"), Path(place) / "one")
-    ...     best = recommend(Path(place) / "one", user="u0001", k=3)
+    ...     best = recommend(Path(place) / "one", user="user-1", k=3)
     >>> [line.rank for line in best]
     [1, 2, 3]
     """
@@ -60,8 +60,14 @@ def recommend(
         raise TacitError(f"k is {k}; ask for at least 1 item.")
     run_folder = RunFolder(Path(folder))
     experiment = run_folder.experiment()
-    selected = run_folder.result()["selected_round"]
+    result = run_folder.result()
+    selected = result["selected_round"]
     prepared = prepare(experiment)
+    if dict(prepared.split.counts) != result["counts"]:
+        raise TacitError(
+            f"{experiment.data.name} has changed since the run at {str(run_folder.path)!r}; train "
+            "again, or bring the old data back."
+        )
     rows = prepared.dataset.interactions
     if user is not None:
         if user not in rows.users:

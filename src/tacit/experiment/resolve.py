@@ -9,6 +9,7 @@ from typing import Any
 
 from tacit.core.method import Method
 from tacit.data.protocol import PROTOCOLS, Protocol, SplitRule
+from tacit.data.sources import SOURCES
 from tacit.engines.participation import Participation
 from tacit.errors import TacitError, nearest
 from tacit.experiment.codec import assign, check_leaf
@@ -61,6 +62,10 @@ def resolve(
             raise TacitError(f"{method} has no parts to plug into; drop --with {spelling}.")
         built = apply_plugin(built, spelling)
     chosen = protocol_named(protocol, method, plugins)
+    if split is None and data in SOURCES and not SOURCES[data].has_time:
+        # what a source without times is split by, unless somebody says: the papers' pseudo-time
+        # under their protocols, chance under ours
+        split = "random" if chosen.is_clean else "item_appearance"
     if split is not None:
         chosen = replace(chosen, split=split_named(split, chosen.split))
     if duplicates is not None:

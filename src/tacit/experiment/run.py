@@ -51,6 +51,7 @@ class Silent:
 class Progress:
     """What a resumed run must know besides the state."""
 
+    rounds_done: int = 0
     selected_round: int = 0
     selected_value: float = float("-inf")
     better_round: int = 0  # the last round that was strictly better: patience counts from it
@@ -92,7 +93,12 @@ def run(
             write_report(folder.path)
         return folder.result()
     pause = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
-    return _Run(experiment, prepared, course, folder, threads, watch or Silent(), pause).play()
+    try:
+        return _Run(experiment, prepared, course, folder, threads, watch or Silent(), pause).play()
+    except TacitError:
+        if not folder.checkpoint_dir.exists():  # training diverged: nothing here is worth keeping
+            shutil.rmtree(folder.path)
+        raise
 
 
 class _Run:
@@ -184,6 +190,7 @@ class _Run:
 
     def _save(self) -> None:
         self._tick()
+        self.progress.rounds_done = len(self.records)
         self.course.save_best(self.folder.checkpoint_dir / "best")
         self.course.save(self.folder.checkpoint_dir / "last", asdict(self.progress))
         for path in self.folder.path.glob("sealed/round-*.parquet"):
@@ -202,7 +209,7 @@ class _Run:
         lines: list[str] = []
         if note is not None:
             self.progress = Progress(**note)
-            done = self.course.state.round_number  # type: ignore[attr-defined]
+            done = self.progress.rounds_done
             if self.folder.metrics_file.is_file():
                 lines = self.folder.metrics_file.read_text(encoding="utf-8").splitlines()[:done]
             if len(lines) < done:

@@ -1,0 +1,196 @@
+"""One block of clients through one round: vmap over the loss, everything else around it.
+
+Clients are independent within a round, so the gradient of the sum of their losses is each client's
+own gradient. Gathering rows, stepping and scattering stay outside of the map, in place.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch.func import vmap
+
+from tacit.core.compose import Algorithm
+from tacit.core.types import Batch, Params
+from tacit.engines.base import Totals, upload_factor
+from tacit.engines.draws import BlockDraws
+from tacit.engines.kernels.rows import add_rows, scatter_add
+from tacit.engines.state import State
+
+
+class BlockRun:
+    """One block of clients through one round; leaves carry a leading client axis."""
+
+    def __init__(
+        self,
+        algorithm: Algorithm,
+        state: State,
+        shared: Params,
+        user_B: np.ndarray,
+        draws: BlockDraws,
+        device: str,
+    ) -> None:
+        self.algorithm, self.draws, self.device = algorithm, draws, device
+        self.shared, self.user_B = shared, torch.from_numpy(user_B)
+        self.round_number = state.round_number + 1
+        self.item_BR = torch.from_numpy(draws.item_BR).to(device)
+        size, rows = self.item_BR.shape
+        self.p: Params = {}
+        for leaf in algorithm.model_leaves:
+            if leaf in shared:
+                self.p[leaf] = shared[leaf].expand(size, *shared[leaf].shape).clone()
+            else:
+                self.p[leaf] = state.private[leaf][self.user_B].to(device)
+        row_leaf = algorithm.row_leaf
+        if row_leaf in shared:
+            self.row_BRD = shared[row_leaf].index_select(0, self.item_BR.view(-1))
+        else:
+            table = state.private[row_leaf]
+            self.row_BRD = table[self.user_B[:, None], self.item_BR.cpu()].to(device)
+        self.row_BRD = self.row_BRD.view(size, rows, -1)
+        self.offset_B1 = torch.arange(size, device=device)[:, None] * rows
+        self.slots = self._first_slots(state)
+        self.map_loss = vmap(self._loss)
+
+    def _first_slots(self, state: State) -> dict[str, Params]:
+        values = {**self.p, self.algorithm.row_leaf: self.row_BRD}
+        slots = {
+            leaf: self.algorithm.optimiser(leaf).init(value, 1) for leaf, value in values.items()
+        }
+        for name, value in state.moments.items():
+            leaf, slot = name.split("/")
+            slots[leaf][slot] = value[self.user_B].to(self.device)
+        return slots
+
+    def _loss(
+        self,
+        p: Params,
+        row_ND: torch.Tensor,
+        label_N: torch.Tensor,
+        weight_N: torch.Tensor,
+    ) -> torch.Tensor:
+        q = {**p, self.algorithm.row_leaf: row_ND}
+        return self.algorithm.loss(q, Batch(label_N, label_N, weight_N))
+
+    def train(self) -> float:
+        draws, phases = self.draws, self.algorithm.method.local.phases
+        row_TSBW = torch.from_numpy(draws.row_TSBW).to(self.device)
+        label_TSBW = torch.from_numpy(draws.label_TSBW).to(self.device)
+        weight_SBW = torch.from_numpy(draws.weight_SBW).to(self.device)
+        loss_sum = 0.0
+        for epoch in range(row_TSBW.shape[0]):
+            for step in range(row_TSBW.shape[1]):
+                active = int((draws.steps_B > step).sum())
+                index = (row_TSBW[epoch, step, :active] + self.offset_B1[:active]).reshape(-1)
+                label_BN = label_TSBW[epoch, step, :active]
+                weight_BN = weight_SBW[step, :active]
+                for number, phase in enumerate(phases):
+                    leaves = [leaf for g in phase.groups for leaf in self.algorithm.leaves(g)]
+                    loss_B = self._step(leaves, active, index, label_BN, weight_BN)
+                    if number == 0:
+                        samples_B = (weight_BN > 0).sum(1)
+                        loss_sum += float((loss_B.double() * samples_B).sum())
+        return loss_sum
+
+    def _step(
+        self,
+        leaves: list[str],
+        active: int,
+        index: torch.Tensor,
+        label_BN: torch.Tensor,
+        weight_BN: torch.Tensor,
+    ) -> torch.Tensor:
+        row_leaf, local = self.algorithm.row_leaf, self.algorithm.method.local
+        flat = self.row_BRD.view(-1, self.row_BRD.shape[-1])
+        row_BND = flat.index_select(0, index).view(active, -1, flat.shape[-1])
+        q = {leaf: value[:active].detach() for leaf, value in self.p.items()}
+        free = [row_BND if leaf == row_leaf else q[leaf] for leaf in leaves]
+        for tensor in free:
+            tensor.requires_grad_()
+        loss_B = self.map_loss(q, row_BND, label_BN, weight_BN)
+        gradients = dict(zip(leaves, torch.autograd.grad(loss_B.sum(), free), strict=True))
+        items = local.items
+        with torch.no_grad():
+            if row_leaf in gradients and items.stateless and local.gradient_clip is None:
+                # plain descent: duplicates may be added one after another, straight into the rows
+                step = gradients.pop(row_leaf).reshape(-1, flat.shape[-1])
+                rate = items.rate_at(self.round_number, self.algorithm.task.n_items)
+                scatter_add(flat, index, step, -rate)
+            elif row_leaf in gradients:
+                summed = torch.zeros_like(flat[: active * self.row_BRD.shape[1]])
+                scatter_add(summed, index, gradients[row_leaf].reshape(-1, flat.shape[-1]), 1.0)
+                gradients[row_leaf] = summed.view(active, *self.row_BRD.shape[1:])
+            self._clip(gradients, active)
+            for leaf, gradient in gradients.items():
+                self._update(leaf, gradient, active)
+        return loss_B.detach()
+
+    def _clip(self, gradients: Params, active: int) -> None:
+        bound = self.algorithm.method.local.gradient_clip
+        if bound is None:
+            return
+        squares = [(g * g).reshape(active, -1).sum(1) for g in gradients.values()]
+        norm_B = torch.stack(squares).sum(0).sqrt()
+        scale_B = (bound / norm_B.clamp(min=1e-30)).clamp(max=1.0)
+        for leaf, gradient in gradients.items():
+            gradients[leaf] = gradient * scale_B.view(active, *[1] * (gradient.dim() - 1))
+
+    def _update(self, leaf: str, gradient: torch.Tensor, active: int) -> None:
+        optimiser = self.algorithm.optimiser(leaf)
+        rate = optimiser.rate_at(self.round_number, self.algorithm.task.n_items)
+        whole = self.row_BRD if leaf == self.algorithm.row_leaf else self.p[leaf]
+        slots = {slot: value[:active] for slot, value in self.slots[leaf].items()}
+        value, slots = optimiser.update(whole[:active], gradient, slots, rate)
+        whole[:active] = value
+        for slot, new in slots.items():
+            self.slots[leaf][slot][:active] = new
+
+    def keep(self, state: State) -> None:
+        """What stays on the devices: private leaves, personal rows, persistent moments."""
+        row_leaf = self.algorithm.row_leaf
+        for leaf in self.p:
+            if leaf in state.private:
+                state.private[leaf][self.user_B] = self.p[leaf].to(state.private[leaf].device)
+        for name, value in state.moments.items():
+            leaf, slot = name.split("/")
+            value[self.user_B] = self.slots[leaf][slot].to(value.device)
+        if row_leaf not in state.private and state.tuned is None:
+            return
+        row_BRD = self.row_BRD.cpu()
+        for b, user in enumerate(self.user_B.tolist()):
+            count = int(self.draws.rows_B[b])
+            if row_leaf in state.private:
+                item_R = torch.from_numpy(self.draws.item_BR[b, :count])
+                state.private[row_leaf][user].index_copy_(0, item_R, row_BRD[b, :count])
+            if state.tuned is not None:
+                state.tuned.write(user, self.draws.item_BR[b, :count], row_BRD[b, :count])
+
+    def send(self, totals: Totals, weight_B: np.ndarray) -> None:
+        """What leaves them: changes of shared leaves, through the channel, summed in float64."""
+        row_leaf = self.algorithm.row_leaf
+        change = {leaf: self.p[leaf] - self.shared[leaf] for leaf in self.p if leaf in self.shared}
+        start = self.shared[row_leaf].index_select(0, self.item_BR.view(-1))
+        real = torch.arange(self.item_BR.shape[1]) < torch.from_numpy(self.draws.rows_B)[:, None]
+        change[row_leaf] = (self.row_BRD - start.view_as(self.row_BRD)) * real[..., None].to(
+            self.device
+        )
+        factor_B = upload_factor(self.algorithm, _norms(change, len(weight_B)))
+        weight = torch.from_numpy(weight_B).to(self.device)
+        for leaf, value in change.items():
+            scaled = value.double()
+            spread = [1] * (value.dim() - 1)
+            if factor_B is not None:
+                scaled = (scaled * factor_B.view(-1, *spread)).to(value).double()
+            sent = (scaled * weight.view(-1, *spread)).cpu().numpy()
+            if leaf == row_leaf:
+                add_rows(totals.change[leaf], self.draws.item_BR, self.draws.rows_B, sent)
+            else:
+                totals.change[leaf] += sent.sum(0)
+
+
+def _norms(change: Params, size: int) -> dict[int, torch.Tensor]:
+    flat = [value.double().reshape(size, -1) for value in change.values()]
+    return {
+        1: torch.stack([value.abs().sum(1) for value in flat]).sum(0),
+        2: torch.stack([(value * value).sum(1) for value in flat]).sum(0).sqrt(),
+    }

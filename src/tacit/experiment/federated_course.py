@@ -1,0 +1,158 @@
+"""Rounds of a composed method on an engine, with what a run keeps and counts of them."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from tacit.core.compose import Algorithm, compose
+from tacit.core.method import Method
+from tacit.core.types import Task
+from tacit.data.sampling import count_sampled
+from tacit.data.views import TrainView
+from tacit.engines.base import Engine
+from tacit.engines.cohort import CohortEngine
+from tacit.engines.loop import LoopEngine
+from tacit.engines.participation import Participants
+from tacit.engines.scoring import Scorer
+from tacit.engines.state import State, require_clients_memory
+from tacit.errors import TacitError
+from tacit.evaluation.ranking import ScoreBlock
+from tacit.experiment.checkpoint import load_state, save_state
+from tacit.experiment.spec import Experiment
+
+
+def engine_of(experiment: Experiment, threads: int) -> Engine:
+    """The engine an experiment asks for; refuses a device that is not there.
+
+    >>> from tacit.experiment.resolve import resolve
+    >>> type(engine_of(resolve("fedmf", engine="loop"), 1)).__name__
+    'LoopEngine'
+    """
+    dtype = torch.float64 if experiment.precision == "float64" else torch.float32
+    if experiment.device != "cpu":
+        if not experiment.device.startswith("cuda"):
+            raise TacitError(f"Unknown device {experiment.device!r}; use cpu or cuda.")
+        if not torch.cuda.is_available():
+            raise TacitError("There is no CUDA device here; use --device cpu.")
+    if experiment.engine == "loop":
+        return LoopEngine(dtype)
+    fused = {"auto": "auto", "cohort": "never", "fused": "always"}[experiment.engine]
+    return CohortEngine(dtype, threads, experiment.device, fused=fused)  # type: ignore[arg-type]
+
+
+class FederatedCourse:
+    """Rounds of a composed method on an engine."""
+
+    def __init__(self, experiment: Experiment, train: TrainView, threads: int) -> None:
+        assert isinstance(experiment.method, Method)
+        self.experiment, self.train = experiment, train
+        self.algorithm: Algorithm = compose(experiment.method, Task(train.n_users, train.n_items))
+        self.engine = engine_of(experiment, threads)
+        dtype = torch.float64 if experiment.precision == "float64" else torch.float32
+        require_clients_memory(self.algorithm, train, dtype, copies=2)
+        self.state: State = self.engine.start(self.algorithm, train, experiment.seed)
+        self.best: State | None = None
+
+    @property
+    def rounds(self) -> int:
+        return self.experiment.rounds
+
+    @property
+    def loss(self) -> float | None:
+        return None if math.isnan(self.state.loss) else self.state.loss  # NaN: nobody took part
+
+    def describe(self) -> str:
+        return self.engine.describe(self.algorithm)
+
+    def advance(self) -> None:
+        participants = self._participants(self.state.round_number + 1)
+        self.engine.round(
+            self.algorithm, self.train, self.state, participants, self.experiment.seed
+        )
+
+    def _participants(self, round_number: int) -> Participants:
+        return self.experiment.participation.draw(self.train, self.experiment.seed, round_number)
+
+    def scores(self) -> ScoreBlock:
+        return Scorer(self.algorithm, self.state)
+
+    def mark_best(self) -> None:
+        self.best = None  # let go of the old copy first: two of them may not fit
+        self.best = self.state.copy()
+
+    def best_scores(self) -> ScoreBlock:
+        assert self.best is not None
+        return Scorer(self.algorithm, self.best)
+
+    def save(self, folder: Path, note: dict[str, Any]) -> None:
+        save_state(folder, self.state, note)
+
+    def restore(self, folder: Path) -> dict[str, Any] | None:
+        saved = load_state(folder / "last")
+        best = load_state(folder / "best")
+        if saved is None:
+            return None
+        self.state, note = saved
+        self.best = None if best is None else best[0]
+        if note["selected_round"] and best is None:
+            raise TacitError(
+                f"The checkpoint in {str(folder)!r} has lost its best round; remove that folder to "
+                "begin the run anew."
+            )
+        expected = {name: init.shape for name, init in self.algorithm.shared.items()}
+        users = self.train.n_users
+        expected |= {name: (users, *init.shape) for name, init in self.algorithm.private.items()}
+        leaves = {**self.state.shared, **self.state.private}
+        found = {name: tuple(leaf.shape) for name, leaf in leaves.items()}
+        if expected != found:
+            raise TacitError(
+                f"The checkpoint in {str(folder)!r} belongs to another experiment: its leaves are "
+                f"{found}, this one has {expected}; remove that folder to begin anew."
+            )
+        return note
+
+    def save_best(self, folder: Path) -> None:
+        if self.best is not None:
+            save_state(folder, self.best, {})
+
+    def drawn_UI(self, rounds: int) -> np.ndarray:
+        """Which items each user drew as negatives up to a round, drawn again from the streams."""
+        method = self.algorithm.method
+        return count_sampled(
+            self.train,
+            method.sampling,
+            seed=self.experiment.seed,
+            rounds=[(n, self._participants(n).user_P) for n in range(1, rounds + 1)],
+            epochs=method.local.epochs,
+        )
+
+    def cost(self, rounds: int) -> dict[str, int]:
+        width = self.state_width
+        one_way = self.algorithm.floats_exchanged * width
+        exchanges = 0
+        if one_way:
+            exchanges = sum(len(self._participants(n).user_P) for n in range(1, rounds + 1))
+        return {
+            "bytes_up": one_way,
+            "bytes_down": one_way,
+            "exchanges": exchanges,
+            "bytes_total_to_selected_round": exchanges * 2 * one_way,
+            "client_bytes": self.algorithm.floats_on_client * width,
+        }
+
+    @property
+    def state_width(self) -> int:
+        return 8 if self.experiment.precision == "float64" else 4
+
+    def server_reads(self) -> list[str]:
+        if not self.algorithm.floats_exchanged:
+            return ["nothing leaves the device"]
+        said = [link.says() for link in self.algorithm.method.channel]
+        if self.algorithm.method.server.weight(1) != self.algorithm.method.server.weight(2):
+            said.append("the server is told how many interactions a client has")
+        return said

@@ -1,0 +1,395 @@
+"""Whole runs: what they write, what they select, when they stop, and how they continue."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+import torch
+
+from tacit.core.compose import compose
+from tacit.core.method import Method
+from tacit.core.types import Task
+from tacit.engines.scoring import Scorer
+from tacit.errors import TacitError
+from tacit.evaluation.metrics import metric
+from tacit.evaluation.ranking import rank
+from tacit.experiment.checkpoint import load_state
+from tacit.experiment.prepare import prepare
+from tacit.experiment.resolve import resolve
+from tacit.experiment.result import read_ranks
+from tacit.experiment.run import Silent, run
+from tacit.experiment.spec import Experiment
+
+STILL = ("local.model.rate=0", "local.items.rate=0")  # nothing moves, so all rounds are equal
+MEASURED = ("seconds", "cpu_seconds", "threads", "run", "engine")
+
+
+def small(name: str, plays: Path, *sets: str, **more: Any) -> Experiment:
+    sizes = [] if name in ("ease", "popularity", "random", "pure_svd") else ["backbone.dim=4"]
+    return resolve(name, data=str(plays), sets=[*sizes, *sets], **more)
+
+
+def refuse_constant(name: str) -> None:
+    raise AssertionError(f"{name} is no JSON")
+
+
+def lines_of(out: Path) -> list[dict[str, Any]]:
+    text = (out / "metrics.jsonl").read_text(encoding="utf-8")
+    return [json.loads(line, parse_constant=refuse_constant) for line in text.splitlines()]
+
+
+def names_in(out: Path) -> set[str]:
+    return {str(path.relative_to(out)) for path in out.rglob("*") if path.is_file()}
+
+
+class Stopper(Silent):
+    """Raises when a given round is over: a run that dies without a word."""
+
+    def __init__(self, at: int) -> None:
+        self.at = at
+        self.seen: list[tuple[int, float | None]] = []
+
+    def round(self, record: dict[str, Any], best: float | None) -> None:
+        self.seen.append((record["round"], best))
+        if record["round"] == self.at:
+            raise RuntimeError("killed")
+
+
+def test_what_a_run_writes(plays: Path, tmp_path: Path) -> None:
+    out = tmp_path / "one"
+    result = run(small("pfedrec", plays, rounds=4), out)
+    assert names_in(out) == {
+        "experiment.toml",
+        "metrics.jsonl",
+        "run.json",
+        "ranks.parquet",
+        "report.html",
+        "model/state.json",
+        f"model/state-{result['selected_round']:06d}.safetensors",
+    }
+    assert not (out / "sealed").exists()
+    assert json.loads((out / "run.json").read_text(), parse_constant=refuse_constant) == result
+    assert result["method"] == "pfedrec"
+    assert result["dataset"] == str(plays)
+    assert result["clean"] is True
+    assert result["rounds"] == result["rounds_run"] == 4
+    assert result["counts"]["users"] == 24
+    assert result["test_released"]["round"] == result["selected_round"]
+
+
+def test_metrics_have_a_line_per_round_and_the_selected_one_is_the_best(
+    plays: Path, tmp_path: Path
+) -> None:
+    result = run(small("fedmf", plays, rounds=6), tmp_path / "one")
+    lines = lines_of(tmp_path / "one")
+    assert [line["round"] for line in lines] == [1, 2, 3, 4, 5, 6]
+    assert all(line["loss"] > 0 for line in lines)
+    values = [line["valid"]["full"]["NDCG@10"] for line in lines]
+    last_best = max(number for number, v in enumerate(values, 1) if v == max(values))
+    assert result["selected_round"] == last_best
+    assert result["test_released"]["validation_value"] == max(values)
+    assert {"HR@10", "NDCG@10"} == set(lines[0]["valid"]["sampled99"])
+
+
+@pytest.mark.parametrize("name", ["fedmf", "pfedrec", "local_only", "fedncf"])
+def test_released_ranks_are_those_of_the_saved_model(
+    name: str, plays: Path, tmp_path: Path
+) -> None:
+    experiment = small(name, plays, rounds=3, participation=0.6)
+    result = run(experiment, tmp_path / "one")
+    prepared = prepare(experiment)
+    train = prepared.split.train
+    saved = load_state(tmp_path / "one" / "model")
+    assert saved is not None
+    assert saved[0].round_number == result["selected_round"]
+    assert isinstance(experiment.method, Method)
+    algorithm = compose(experiment.method, Task(train.n_users, train.n_items))
+    expected = rank(Scorer(algorithm, saved[0]), prepared.split.test)
+    found = read_ranks(tmp_path / "one" / "ranks.parquet")
+    for kind in ("full", "sampled"):
+        one, two = getattr(found, kind), getattr(expected, kind)
+        for column in ("user_H", "item_H", "above_H", "tied_H", "candidates_H"):
+            assert np.array_equal(getattr(one, column), getattr(two, column))
+        assert one.part == "test"
+    assert result["metrics"]["full"]["HR@10"] == metric(found.full, "HR@10")
+    assert result["metrics"]["sampled99"]["NDCG@5"] == metric(found.sampled, "NDCG@5")
+
+
+def test_ranks_carry_original_ids(plays: Path, tmp_path: Path) -> None:
+    run(small("popularity", plays), tmp_path / "one")
+    table = pl.read_parquet(tmp_path / "one" / "ranks.parquet")
+    assert table["user_id"].str.starts_with("person ").all()
+    assert table["item_id"].str.starts_with("film ").all()
+
+
+def test_of_equal_rounds_the_last_is_selected(plays: Path, tmp_path: Path) -> None:
+    result = run(small("fedmf", plays, *STILL, rounds=5), tmp_path / "one")
+    assert result["selected_round"] == 5
+
+
+def test_patience_counts_from_the_last_better_round(plays: Path, tmp_path: Path) -> None:
+    """Round 1 is better than nothing, rounds 2 and 3 are only equal: that is two in vain."""
+    sets = (*STILL, "protocol.patience=2")
+    result = run(small("fedmf", plays, *sets, rounds=20), tmp_path / "one")
+    assert result["rounds_run"] == 3
+    assert result["selected_round"] == 3
+    assert result["rounds"] == 20
+    assert len(lines_of(tmp_path / "one")) == 3
+
+
+def test_patience_does_not_run_out_before_the_first_look(plays: Path, tmp_path: Path) -> None:
+    sets = (*STILL, "protocol.patience=2", "evaluate_every=4")
+    result = run(small("fedmf", plays, *sets, rounds=20), tmp_path / "one")
+    assert result["rounds_run"] == 6  # looked at round 4, then two more in vain
+    assert result["selected_round"] == 4
+
+
+def test_evaluate_every_looks_now_and_then_and_at_the_end(plays: Path, tmp_path: Path) -> None:
+    watch = Stopper(at=0)
+    run(small("fedmf", plays, "evaluate_every=3", rounds=7), tmp_path / "one", watch=watch)
+    lines = lines_of(tmp_path / "one")
+    assert [line["round"] for line in lines if "valid" in line] == [3, 6, 7]
+    assert [best for number, best in watch.seen if number < 3] == [None, None]
+    assert watch.seen[2][1] == lines[2]["valid"]["full"]["NDCG@10"]
+
+
+def test_chance_is_the_analytic_one(plays: Path, tmp_path: Path) -> None:
+    experiment = small("fedmf", plays, rounds=1)
+    result = run(experiment, tmp_path / "one")
+    test = prepare(experiment).split.test
+    # one held-out item among those that are not masked, and the first ten places
+    candidates_E = test.n_items - test.masked.size_U
+    expected = np.minimum(10 / candidates_E, 1.0).mean()
+    found = result["reference"]["full"]["chance"]["HR@10"]
+    assert found == pytest.approx(expected, rel=1e-12)
+    sampled_E = 1 + test.sampled.size_U
+    expected = np.minimum(5 / sampled_E, 1.0).mean()
+    found = result["reference"]["sampled99"]["chance"]["HR@5"]
+    assert found == pytest.approx(expected, rel=1e-12)
+
+
+def test_cost_by_hand(plays: Path, tmp_path: Path) -> None:
+    result = run(small("pfedrec", plays, rounds=3, participation=0.5), tmp_path / "one")
+    table = 50 * 4 * 4  # items, width, bytes
+    assert result["cost"] == {
+        "bytes_up": table,
+        "bytes_down": table,
+        "exchanges": 12 * result["selected_round"],
+        "bytes_total_to_selected_round": 12 * result["selected_round"] * 2 * table,
+        "client_bytes": table + 5 * 4,
+    }
+    alone = run(small("local_only", plays, rounds=1), tmp_path / "two")
+    assert alone["cost"]["bytes_total_to_selected_round"] == 0
+    assert alone["privacy"]["server_reads"] == ["nothing leaves the device"]
+
+
+def test_central_methods_select_among_settings(plays: Path, tmp_path: Path) -> None:
+    experiment = small("ease", plays, "ridges=[1e9, 5.0, 1e-3]")
+    result = run(experiment, tmp_path / "one")
+    lines = lines_of(tmp_path / "one")
+    values = [line["valid"]["full"]["NDCG@10"] for line in lines]
+    assert len(set(values)) > 1
+    assert result["rounds_run"] == 3
+    assert values[result["selected_round"] - 1] == max(values)
+    assert [line["loss"] for line in lines] == [None] * 3
+    prepared = prepare(experiment)
+    train = prepared.split.train
+    fitted = experiment.method.fit(train, result["selected_round"] - 1, 0)  # type: ignore
+    expected = rank(
+        lambda user_B: fitted.score([train.positives[u] for u in user_B], train.user_key_U[user_B]),
+        prepared.split.test,
+    )
+    found = read_ranks(tmp_path / "one" / "ranks.parquet")
+    assert np.array_equal(found.full.above_H, expected.full.above_H)
+    assert result["privacy"]["server_reads"] == ["every history in full: this is a central method"]
+
+
+def test_papers_protocol_selects_on_sampled_candidates_and_says_it_is_not_clean(
+    plays: Path, tmp_path: Path
+) -> None:
+    result = run(small("fedmf", plays, rounds=4, protocol="paper"), tmp_path / "one")
+    assert result["clean"] is False
+    assert result["protocol"] == "pfedrec"
+    values = [line["valid"]["sampled99"]["HR@10"] for line in lines_of(tmp_path / "one")]
+    assert values[result["selected_round"] - 1] == max(values)
+    assert result["selection"] == "sampled-candidates validation HR@10, last of equals"
+
+
+def test_rounds_in_which_nobody_takes_part_have_no_loss(plays: Path, tmp_path: Path) -> None:
+    sets = ("participation.availability=1e-9",)
+    result = run(small("fedmf", plays, *sets, rounds=2), tmp_path / "one")
+    assert [line["loss"] for line in lines_of(tmp_path / "one")] == [None, None]
+    assert result["cost"]["exchanges"] == 0
+
+
+def assert_same_run(one: Path, two: Path) -> None:
+    """Equal numbers, ranks, rounds and models, bit for bit; only times and threads may differ."""
+    here, there = (json.loads((out / "run.json").read_text()) for out in (one, two))
+    for key in here.keys() | there.keys():
+        assert key in MEASURED or here[key] == there[key], key
+    for name in ("ranks.parquet", "metrics.jsonl"):
+        assert (one / name).read_bytes() == (two / name).read_bytes(), name
+    states = [load_state(out / "model") for out in (one, two)]
+    assert states[0] is not None
+    assert states[1] is not None
+    for group in ("shared", "private", "moments"):
+        first, second = getattr(states[0][0], group), getattr(states[1][0], group)
+        assert all(torch.equal(value, second[leaf]) for leaf, value in first.items())
+
+
+CONTINUED = {
+    "pfedrec": (),
+    "fedmf": ("participation.dropout=0.3", "protocol.patience=3"),
+    "fedncf": (
+        'local.model={part = "adam", rate = 0.01, lifetime = "persistent"}',
+        "backbone.layers=[3, 1]",
+    ),
+    "local_only": ("evaluate_every=3",),
+}
+
+
+@pytest.mark.parametrize("name", CONTINUED)
+@pytest.mark.parametrize("killed_at", [2, 5])
+def test_a_killed_run_continues_to_the_same_end(
+    name: str, killed_at: int, plays: Path, tmp_path: Path, monkeypatch
+) -> None:
+    experiment = small(name, plays, *CONTINUED[name], rounds=6, participation=0.7)
+    run(experiment, tmp_path / "whole")
+    monkeypatch.setattr("tacit.experiment.run.CHECKPOINT_SECONDS", 0.0)
+    broken = tmp_path / "broken"
+    with pytest.raises(RuntimeError, match="killed"):
+        run(experiment, broken, watch=Stopper(killed_at))
+    last = load_state(broken / "checkpoint" / "last")
+    assert last is not None
+    assert last[0].round_number == killed_at - 1  # the last round is lost, and played again
+    assert len(lines_of(broken)) == killed_at
+    watch = Stopper(at=0)
+    run(experiment, broken, threads=2, resume=True, watch=watch)
+    assert watch.seen[0][0] == killed_at
+    assert_same_run(tmp_path / "whole", broken)
+    assert not (broken / "sealed").exists()
+
+
+def test_a_run_killed_again_and_again_ends_the_same(
+    plays: Path, tmp_path: Path, monkeypatch
+) -> None:
+    experiment = small("pfedrec", plays, rounds=6)
+    run(experiment, tmp_path / "whole")
+    monkeypatch.setattr("tacit.experiment.run.CHECKPOINT_SECONDS", 0.0)
+    for killed_at in (1, 2, 4, 6):
+        with pytest.raises(RuntimeError, match="killed"):
+            run(experiment, tmp_path / "broken", resume=True, watch=Stopper(killed_at))
+    run(experiment, tmp_path / "broken", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "broken")
+
+
+@pytest.mark.parametrize("victim", ["run.json", "report.html"])
+def test_a_run_killed_while_it_releases_its_result(
+    victim: str, plays: Path, tmp_path: Path, monkeypatch
+) -> None:
+    """The best round lies before the checkpoint, so its sealed ranks cannot be made again."""
+    experiment = small("fedmf", plays, "local.items.rate=0", rounds=4)
+    assert run(experiment, tmp_path / "whole")["selected_round"] < 4
+    monkeypatch.setattr("tacit.experiment.run.CHECKPOINT_SECONDS", 0.0)
+    with monkeypatch.context() as patch:
+        target = "write_text" if victim == "run.json" else "write_report"
+        module = __import__("tacit.experiment.run", fromlist=["run"])
+        plain = getattr(module, target)
+
+        def dying(path: Path, *rest: str) -> Any:
+            if target == "write_report" or path.name == victim:
+                raise RuntimeError("killed")
+            return plain(path, *rest)
+
+        patch.setattr(module, target, dying)
+        with pytest.raises(RuntimeError, match="killed"):
+            run(experiment, tmp_path / "broken")
+    run(experiment, tmp_path / "broken", resume=True)
+    assert_same_run(tmp_path / "whole", tmp_path / "broken")
+    assert (tmp_path / "broken" / "report.html").is_file()
+
+
+def test_a_finished_run_is_only_read(plays: Path, tmp_path: Path) -> None:
+    experiment = small("fedmf", plays, rounds=2)
+    result = run(experiment, tmp_path / "one")
+    before = (tmp_path / "one" / "run.json").stat().st_mtime_ns
+    watch = Stopper(at=1)
+    assert run(experiment, tmp_path / "one", resume=True, watch=watch) == result
+    assert watch.seen == []
+    assert (tmp_path / "one" / "run.json").stat().st_mtime_ns == before
+    with pytest.raises(TacitError, match="already holds this run"):
+        run(experiment, tmp_path / "one")
+
+
+def stopped(experiment: Experiment, out: Path) -> None:
+    with pytest.raises(RuntimeError, match="killed"):
+        run(experiment, out, watch=Stopper(3), checkpoint_seconds=0.0)
+
+
+@pytest.mark.parametrize("name", ["fedmf", "local_only"])
+def test_the_checkpoint_of_another_experiment_is_refused(
+    name: str, plays: Path, tmp_path: Path
+) -> None:
+    mine = small(name, plays, rounds=5)
+    other = small(name, plays, "backbone.dim=5", rounds=5)
+    stopped(mine, tmp_path / "mine")
+    stopped(other, tmp_path / "other")
+    shutil.rmtree(tmp_path / "mine" / "checkpoint")
+    shutil.copytree(tmp_path / "other" / "checkpoint", tmp_path / "mine" / "checkpoint")
+    with pytest.raises(TacitError, match="belongs to another experiment"):
+        run(mine, tmp_path / "mine", resume=True)
+
+
+def test_damaged_checkpoints_are_refused_in_a_sentence(plays: Path, tmp_path: Path) -> None:
+    experiment = small("fedmf", plays, rounds=5)
+    stopped(experiment, tmp_path / "one")
+    for number, (what, sentence) in enumerate(
+        (
+            ("metrics.jsonl", "has 0 lines but the checkpoint is of round 2"),
+            ("checkpoint/best", "has lost its best round"),
+        )
+    ):
+        out = tmp_path / str(number)
+        shutil.copytree(tmp_path / "one", out)
+        path = out / what
+        if path.is_dir():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+        with pytest.raises(TacitError, match=sentence):
+            run(experiment, out, resume=True)
+    (tmp_path / "one" / "checkpoint" / "last" / "state.json").write_text("[]")
+    with pytest.raises(TacitError, match="is damaged"):
+        run(experiment, tmp_path / "one", resume=True)
+
+
+def test_what_cannot_run_leaves_no_folder_behind(plays: Path, tmp_path: Path) -> None:
+    for experiment in (
+        replace(small("fedmf", plays), rounds=0),
+        small("fedmf", tmp_path / "none.csv"),
+        small("fedncf", plays, engine="fused"),
+        replace(small("fedmf", plays), device="tpu"),
+    ):
+        with pytest.raises(TacitError):
+            run(experiment, tmp_path / "out")
+        assert not (tmp_path / "out").exists()
+
+
+def test_engines_select_and_rank_alike(plays: Path, tmp_path: Path) -> None:
+    results = {
+        engine: run(
+            replace(small("pfedrec", plays, rounds=3, engine=engine), precision="float64"),
+            tmp_path / engine,
+        )
+        for engine in ("loop", "cohort", "fused")
+    }
+    for engine in ("cohort", "fused"):
+        assert results[engine]["metrics"] == results["loop"]["metrics"]
+        assert results[engine]["engine"].startswith(engine)
