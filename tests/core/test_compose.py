@@ -23,6 +23,7 @@ from tacit.errors import TacitError
 from tacit.items.id_only import IdOnly
 from tacit.methods import fedmf, fedncf, local_only, pfedrec
 from tacit.server.mean import Mean
+from tacit.sync.isolated import Isolated
 
 ML_100K = Task(n_users=943, n_items=1682)
 TABLE = 1682 * 32  # 53,824
@@ -61,6 +62,13 @@ def test_noise_where_nothing_is_sent() -> None:
     assert refusal(replace(local_only(), channel=(Dense(), Laplace()))) == (
         "Isolated sends nothing, so noise in the channel protects nothing; drop the noise, or use "
         "Replace()."
+    )
+
+
+def test_shared_leaves_where_nothing_is_sent() -> None:
+    assert refusal(replace(fedncf(dim=4, layers=(2, 1)), sync=Isolated())) == (
+        "Isolated sends nothing, so what clients learn of the shared leaf 'mlp.b0' would be lost "
+        "after every round; use a backbone without shared leaves, or Replace()."
     )
 
 

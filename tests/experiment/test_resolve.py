@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from tacit.channel.clip import Clip
+from tacit.channel.dense import Dense
 from tacit.core.method import Method
 from tacit.data.protocol import CLEAN, FEDRKG, PFEDREC, Protocol, SplitRule
 from tacit.errors import TacitError
@@ -133,6 +135,19 @@ def test_later_settings_win() -> None:
 )
 def test_settings_that_cannot_be(setting: str, sentence: str) -> None:
     assert refusal("fedmf", sets=[setting]).startswith(sentence)
+
+
+def test_a_bound_given_in_python_is_checked_too() -> None:
+    method = replace(fedmf(), channel=(Dense(), Clip(bound=-1)))
+    with pytest.raises(TacitError, match="bound of Clip in the channel is -1;"):
+        replace(resolve("fedmf"), method=method).check()
+
+
+def test_a_path_that_is_no_text_cannot_be_recorded() -> None:
+    """What a file name that is not UTF-8 looks like in Python."""
+    assert refusal("fedmf", data="pl\udcffys.csv").startswith(
+        "The data's name 'pl\\udcffys.csv' is"
+    )
 
 
 def test_a_central_method_needs_a_setting_to_try() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
 from tacit.experiment.course import course_of
@@ -44,8 +45,11 @@ def best_on_validation(method: str, rate: float, per_item: float) -> tuple[float
     for number in range(1, course.rounds + 1):
         course.advance()
         if number % EVERY == 0:
-            value = metric(rank(course.scores(), prepared.split.valid).full, "NDCG@10")
-            best = max(best, (value, number))
+            try:
+                ranks = rank(course.scores(), prepared.split.valid).full
+            except TacitError:  # it diverged: what it reached before stands
+                break
+            best = max(best, (metric(ranks, "NDCG@10"), number))
     return best
 
 

@@ -87,6 +87,7 @@ def run(
     prepared = prepare(experiment)
     course = course_of(experiment, prepared.split.train, threads)
     folder = RunFolder(Path(out))
+    begun_here = not folder.experiment_file.exists()
     folder.open(experiment, resume=resume)
     if folder.finished:
         if not folder.report_file.is_file():  # it was killed just before its last file
@@ -95,9 +96,11 @@ def run(
     pause = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
     try:
         return _Run(experiment, prepared, course, folder, threads, watch or Silent(), pause).play()
+    except RunInterruptedError:
+        raise
     except TacitError:
-        if not folder.checkpoint_dir.exists():  # training diverged: nothing here is worth keeping
-            shutil.rmtree(folder.path)
+        if begun_here and not folder.checkpoint_dir.exists():
+            shutil.rmtree(folder.path)  # it diverged at once: nothing here is worth keeping
         raise
 
 

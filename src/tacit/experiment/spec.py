@@ -58,6 +58,11 @@ class Experiment:
                 raise TacitError(f"{name} is {value}; it must be at least 1.")
         if not 0 <= self.seed < 2**31:
             raise TacitError(f"seed is {self.seed}; it must lie between 0 and 2147483647.")
+        if not _is_text(self.data.name):
+            raise TacitError(
+                f"The data's name {self.data.name!r} is no valid text, so no file can record it; "
+                "rename the file."
+            )
         self.participation.check()
         parse_metric(self.protocol.select_metric)
         if self.protocol.patience is not None and self.protocol.patience < 1:
@@ -87,12 +92,20 @@ class Experiment:
         return " + ".join((self.name, *self.plugins))
 
 
+def _is_text(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _check_channel_numbers(method: Method) -> None:
     """A bound or a noise that is no number would make the privacy line of a report untrue."""
     for link in method.channel:
         for field in fields(link):  # type: ignore[arg-type]
             value = getattr(link, field.name)
-            if isinstance(value, float) and not 0 <= value < float("inf"):
+            if isinstance(value, int | float) and not 0 <= value < float("inf"):
                 raise TacitError(
                     f"{field.name} of {type(link).__name__} in the channel is {value}; it must be "
                     "finite and not negative."
