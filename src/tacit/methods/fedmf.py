@@ -28,4 +28,5 @@ METHODS["fedmf"] = Entry(
     summary="private user vector, shared item table, dot product",
     rounds=100,
     protocol="pfedrec",
+    presets={"paper": {}, "tuned": {"rate": 0.1, "per_item": 80.0}},  # docs/results/tuning.md
 )

@@ -35,4 +35,5 @@ METHODS["fedncf"] = Entry(
     summary="private user vector, shared item table and shared perceptron",
     rounds=100,
     protocol="pfedrec",
+    presets={"paper": {}, "tuned": {"rate": 1.0, "per_item": 1.0}},  # docs/results/tuning.md
 )
