@@ -17,7 +17,7 @@ from tacit.engines.state import State
 from tacit.items.id_only import IdOnly
 from tacit.local.alternate import Alternate
 from tacit.local.joint import Joint
-from tacit.objectives.bce import BinaryCrossEntropy
+from tacit.objectives.bce import PROBABILITY_FLOOR, BinaryCrossEntropy
 
 # The sum over clients is kept once per chunk: memory bounds their number, threads never do.
 _SUM_BYTES = 128 * 2**20
@@ -96,6 +96,7 @@ def fused_round(
     loss_C = np.zeros(chunks)
     clip = next((link for link in method.channel if isinstance(link, Clip)), None)
     scalar = vector_UD.dtype.type
+    largest = min(local.batch, int(samples_U[user_P].max(initial=1)))  # samples of a batch
     assert isinstance(method.objective, BinaryCrossEntropy)
     numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
     linear_rounds(
@@ -117,6 +118,8 @@ def fused_round(
         local.batch,
         scalar(local.model.rate_at(round_number, n_items)),
         scalar(local.items.rate_at(round_number, n_items)),
+        np.array([0.0, 1.0, PROBABILITY_FLOOR], dtype=vector_UD.dtype),
+        (1.0 / np.maximum(np.arange(largest + 1), 1)).astype(vector_UD.dtype),
         isinstance(local, Alternate),
         method.objective.on == "probabilities",
         bias_name is not None,

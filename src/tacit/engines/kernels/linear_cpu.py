@@ -14,7 +14,6 @@ from tacit.data.drawing import client_keys, draw_client
 
 # Reassociation lets the dot products vectorise; NaN and infinity keep their meaning.
 _FAST = {"contract", "arcp", "nsz", "reassoc"}
-_FLOOR = 1e-12  # see objectives.bce.PROBABILITY_FLOOR
 
 
 @numba.njit(cache=True, fastmath=_FAST, error_model="numpy", inline="always")
@@ -26,21 +25,15 @@ def _dot(a, b, n):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(cache=True, fastmath=_FAST, error_model="numpy", inline="always")
-def _slope(logit, label, on_probabilities, one):  # type: ignore[no-untyped-def]
-    """The derivative of the loss by the logit."""
-    probability = one / (one + np.exp(-logit))
+def _slope(decay, label, on_probabilities, one, floor):  # type: ignore[no-untyped-def]
+    """The derivative of the loss by the logit; `decay` is exp(-logit)."""
+    probability = one / (one + decay)
     slope = probability - label
     if on_probabilities:
         product = probability * (one - probability)
-        if product < _FLOOR:
-            slope *= product / _FLOOR
+        if product < floor:
+            slope *= product / floor
     return slope
-
-
-@numba.njit(cache=True, error_model="numpy", inline="always")
-def _loss(logit, label):  # type: ignore[no-untyped-def]
-    """softplus(logit) - label * logit, without overflow."""
-    return max(logit, 0.0) - label * logit + np.log1p(np.exp(-abs(logit)))
 
 
 @numba.njit(cache=True, fastmath=_FAST, error_model="numpy", parallel=True)
@@ -63,6 +56,8 @@ def linear_rounds(  # type: ignore[no-untyped-def]
     batch,
     vector_rate,
     item_rate,
+    constants,
+    share_of_size,
     alternate,
     on_probabilities,
     has_bias,
@@ -83,7 +78,8 @@ def linear_rounds(  # type: ignore[no-untyped-def]
 ):
     """Rounds of all clients; private leaves, own tables and tuned rows are written in place."""
     width = vector_UD.shape[1]
-    one = vector_UD[0, 0] * 0 + 1
+    # numbers of the tables' own kind: numba computes float32 with an integer in float64
+    zero, one, floor = constants[0], constants[1], constants[2]
     for chunk in numba.prange(len(chunk_start) - 1):
         blocked = np.zeros(n_items, np.uint8)
         place = np.full(n_items, -1, np.int64)
@@ -122,10 +118,11 @@ def linear_rounds(  # type: ignore[no-untyped-def]
                 )
                 for low in range(0, n, batch):
                     size = min(batch, n - low)
-                    share = one / size
+                    share = share_of_size[size]
                     for d in range(width):
-                        gradient[d] = 0
-                    bias_gradient = one * 0
+                        gradient[d] = zero
+                    bias_gradient = zero
+                    product = 1.0
                     for t in range(size):
                         item = items[low + t]
                         row = place[item]
@@ -144,13 +141,23 @@ def linear_rounds(  # type: ignore[no-untyped-def]
                         logit = _dot(rows[row], vector, width)
                         if has_bias:
                             logit += bias_U[user]
-                        label = labels[low + t]
-                        loss_sum += _loss(logit, label)
-                        step = _slope(logit, label, on_probabilities, one) * share
+                        label = one if labels[low + t] else zero
+                        decay = np.exp(-logit)
+                        # softplus(z) = z + log(1 + exp(-z)); one logarithm for sixteen samples
+                        if logit > -40:
+                            loss_sum += logit - label * logit
+                            product *= 1.0 + np.float64(decay)
+                        else:
+                            loss_sum -= label * logit
+                        if (t & 15) == 15:
+                            loss_sum += np.log(product)
+                            product = 1.0
+                        step = _slope(decay, label, on_probabilities, one, floor) * share
                         slope[t] = step
                         bias_gradient += step
                         for d in range(width):
                             gradient[d] += step * rows[row, d]
+                    loss_sum += np.log(product)
                     if alternate:
                         for d in range(width):
                             vector[d] -= vector_rate * gradient[d]
@@ -160,7 +167,9 @@ def linear_rounds(  # type: ignore[no-untyped-def]
                             logit = _dot(rows[where[t]], vector, width)
                             if has_bias:
                                 logit += bias_U[user]
-                            slope[t] = _slope(logit, labels[low + t], on_probabilities, one) * share
+                            label = one if labels[low + t] else zero
+                            decay = np.exp(-logit)
+                            slope[t] = _slope(decay, label, on_probabilities, one, floor) * share
                     for t in range(size):
                         step = item_rate * slope[t]
                         row = where[t]
