@@ -54,7 +54,7 @@ def test_plugins_without_a_paper_leave_the_protocol_alone() -> None:
 def test_presets() -> None:
     assert resolve("pfedrec", preset="released").method == pfedrec(loss_on="probabilities")
     assert refusal("pfedrec", preset="releesed") == (
-        "No preset 'releesed' here; did you mean 'released'? Known: paper, released."
+        "No preset 'releesed' here; did you mean 'released'? Known: paper, released, tuned."
     )
 
 
