@@ -24,8 +24,9 @@ from tacit.experiment.checkpoint import load_state
 from tacit.experiment.prepare import prepare
 from tacit.experiment.resolve import resolve
 from tacit.experiment.result import read_ranks
-from tacit.experiment.run import Silent, run
+from tacit.experiment.run import run
 from tacit.experiment.spec import Experiment
+from tacit.experiment.watch import Silent
 
 STILL = ("local.model.rate=0", "local.items.rate=0")  # nothing moves, so all rounds are equal
 MEASURED = ("seconds", "cpu_seconds", "threads", "run", "engine")

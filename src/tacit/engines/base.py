@@ -10,6 +10,7 @@ import torch
 
 from tacit import streams
 from tacit.core.compose import Algorithm
+from tacit.core.types import Params
 from tacit.data.views import TrainView
 from tacit.engines.participation import Participants
 from tacit.engines.state import State
@@ -82,12 +83,17 @@ def finish_round(
     state.round_number = round_number
 
 
-def upload_factor(algorithm: Algorithm, norm_of: dict[int, torch.Tensor]) -> torch.Tensor | None:
-    """How much of an upload passes the channel's clips; `norm_of` maps 1 and 2 to its norms."""
+def upload_factor(algorithm: Algorithm, change: Params, batch_dims: int = 0) -> torch.Tensor | None:
+    """How much of an upload passes the channel's clips; one number per client of a block.
+
+    None where the channel does not clip. Norms are taken over all leaves together, in float64.
+    """
     factor: torch.Tensor | None = None
     for link in algorithm.method.channel:
-        if link.order is not None:
-            norm = norm_of[link.order] if factor is None else norm_of[link.order] * factor
-            step = link.factor(norm)
-            factor = step if factor is None else factor * step
+        if link.order is None:
+            continue
+        flat = [value.double().flatten(batch_dims) for value in change.values()]
+        norm = torch.cat(flat, dim=-1).norm(link.order, dim=-1)
+        step = link.factor(norm if factor is None else norm * factor)
+        factor = step if factor is None else factor * step
     return factor

@@ -174,7 +174,7 @@ class BlockRun:
         change[row_leaf] = (self.row_BRD - start.view_as(self.row_BRD)) * real[..., None].to(
             self.device
         )
-        factor_B = upload_factor(self.algorithm, _norms(change, len(weight_B)))
+        factor_B = upload_factor(self.algorithm, change, batch_dims=1)
         weight = torch.from_numpy(weight_B).to(self.device)
         for leaf, value in change.items():
             scaled = value.double()
@@ -186,11 +186,3 @@ class BlockRun:
                 add_rows(totals.change[leaf], self.draws.item_BR, self.draws.rows_B, sent)
             else:
                 totals.change[leaf] += sent.sum(0)
-
-
-def _norms(change: Params, size: int) -> dict[int, torch.Tensor]:
-    flat = [value.double().reshape(size, -1) for value in change.values()]
-    return {
-        1: torch.stack([value.abs().sum(1) for value in flat]).sum(0),
-        2: torch.stack([(value * value).sum(1) for value in flat]).sum(0).sqrt(),
-    }

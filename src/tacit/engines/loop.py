@@ -121,15 +121,7 @@ def _first_slots(algorithm: Algorithm, p: Params, moments: Params) -> dict[str, 
 
 
 def _through_channel(algorithm: Algorithm, upload: Upload) -> Upload:
-    norm_of = {
-        1: torch.stack([v.double().abs().sum() for v in upload.change.values()]).sum()
-        if upload.change
-        else torch.zeros(()),
-        2: torch.stack([(v.double() ** 2).sum() for v in upload.change.values()]).sum().sqrt()
-        if upload.change
-        else torch.zeros(()),
-    }
-    factor = upload_factor(algorithm, norm_of)
+    factor = upload_factor(algorithm, upload.change) if upload.change else None
     if factor is None:
         return upload
     return Upload(

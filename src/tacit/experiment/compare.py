@@ -19,9 +19,10 @@ from tacit.experiment.comparison_text import as_markdown
 from tacit.experiment.folder import RunFolder, write_text
 from tacit.experiment.names import slug
 from tacit.experiment.resolve import resolve
-from tacit.experiment.run import RunInterruptedError, Watcher, run
+from tacit.experiment.run import RunInterruptedError, run
 from tacit.experiment.spec import Experiment
 from tacit.experiment.tabulate import tabulate
+from tacit.experiment.watch import Watcher
 from tacit.methods import METHODS
 
 

@@ -9,7 +9,7 @@ import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric, summary
@@ -20,31 +20,9 @@ from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.report import write_report
 from tacit.experiment.result import make_result, write_ranks
 from tacit.experiment.spec import Experiment
+from tacit.experiment.watch import Silent, Watcher
 
 CHECKPOINT_SECONDS = 15.0
-
-
-class Watcher(Protocol):
-    """Who wants to see a run: the progress bar of the command, or nobody."""
-
-    def begin(
-        self, experiment: Experiment, prepared: Prepared, engine: str, rounds: int
-    ) -> None: ...
-    def round(self, record: dict[str, Any], best: float | None) -> None: ...
-    def end(self) -> None: ...
-
-
-class Silent:
-    """Nobody watches."""
-
-    def begin(self, experiment: Experiment, prepared: Prepared, engine: str, rounds: int) -> None:
-        pass
-
-    def round(self, record: dict[str, Any], best: float | None) -> None:
-        pass
-
-    def end(self) -> None:
-        pass
 
 
 @dataclass
