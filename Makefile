@@ -27,8 +27,9 @@ test: $(READY)
 test-slow: $(READY)
 	$(TEST_ENV) $(BIN)/python -m pytest -m slow
 
+# The figures of the README: ratios measured in one run.
 bench: $(READY)
-	$(BIN)/tacit bench
+	$(BIN)/tacit bench --out docs/results
 
 # The table of the README; needs ML-100K where TACIT_DATA points.
 honest-table: $(READY)

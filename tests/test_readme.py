@@ -17,6 +17,13 @@ def test_the_honest_table_is_the_one_that_was_written() -> None:
     assert shown.group(1).strip() == written[written.index("**Protocol") :].strip()
 
 
+def test_the_timings_are_those_that_were_written() -> None:
+    written = (ROOT / "docs" / "results" / "bench.txt").read_text(encoding="utf-8")
+    shown = re.search(r"<!-- bench -->\n```\n(.*?)```\n<!-- /bench -->", README, re.DOTALL)
+    assert shown is not None
+    assert shown.group(1) == written
+
+
 def test_the_python_example_runs(tmp_path: Path) -> None:
     example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert example is not None

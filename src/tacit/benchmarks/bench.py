@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import statistics
 import subprocess
 import sys
@@ -132,9 +131,3 @@ def whole_run(report: Report, rounds: int) -> dict[str, Any]:
         return {}
     report(f"{rounds} rounds of PFedRec on ML-100K, validation every round: {seconds:.1f} s (wall)")
     return {"rounds": rounds, "seconds": seconds}
-
-
-def save(results: dict[str, Any], path: Path) -> None:
-    """Write the numbers beside what was said."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(results, indent=1), encoding="utf-8")

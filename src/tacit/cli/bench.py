@@ -1,7 +1,9 @@
-"""`tacit bench`: how fast this machine is, and how accurate what runs on it."""
+"""`tacit bench`: how fast the engines are here, against a loop that one would write first."""
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,16 +15,28 @@ from tacit.cli.output import say, say_json
 
 def bench(
     quick: Annotated[bool, typer.Option("--quick", help="A short version.")] = False,
+    out: Annotated[
+        Path | None, typer.Option(help="A folder to write bench.txt and bench.json to.")
+    ] = None,
     as_json: options.Json = False,
 ) -> None:
-    """Run the benchmarks."""
+    """Measure speed, growth, memory and a whole run; only ratios of one run are claims."""
     from tacit.benchmarks.bench import bench as run_benchmarks
+    from tacit.experiment.folder import write_text
 
     one_torch_thread()
+    lines: list[str] = []
 
-    def to_stderr(line: str) -> None:
-        typer.echo(line, err=True)
+    def report(line: str) -> None:
+        lines.append(line)
+        if as_json:
+            typer.echo(line, err=True)
+        else:
+            say(line)
 
-    results = run_benchmarks(to_stderr if as_json else say, quick=quick)
+    results = run_benchmarks(report, quick=quick)
+    if out is not None:
+        write_text(out / "bench.txt", "\n".join(lines) + "\n")
+        write_text(out / "bench.json", json.dumps(results, indent=1))
     if as_json:
         say_json(results)
