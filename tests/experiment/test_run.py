@@ -394,3 +394,16 @@ def test_engines_select_and_rank_alike(plays: Path, tmp_path: Path) -> None:
     for engine in ("cohort", "fused"):
         assert results[engine]["metrics"] == results["loop"]["metrics"]
         assert results[engine]["engine"].startswith(engine)
+
+
+def test_what_the_server_can_read_is_said_with_and_without_noise(tmp_path: Path) -> None:
+    plain = run(resolve("fedmf", rounds=1), tmp_path / "plain")["privacy"]
+    assert plain["server_reads"] == [
+        "dense update: the server can read which items were touched, and which were liked"
+    ]
+    noisy = run(resolve("fedmf", rounds=1, plugins=["laplace:scale=0.1"]), tmp_path / "noisy")
+    assert noisy["privacy"]["guarantee"] == "none"
+    assert noisy["privacy"]["server_reads"] == [
+        "Laplace noise, scale 0.1 per entry and client",
+        "how much the noise hides is not accounted for yet",
+    ]
