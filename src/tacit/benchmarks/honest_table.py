@@ -90,9 +90,9 @@ def write_honest_table(
         f"{', '.join(map(str, seeds))}, mean ± standard deviation over seeds, preset `paper`, the "
         "round with the best validation value. 1+99 ranks the held-out item against 99 sampled "
         "ones; full ranks it against the whole catalogue. fedmf and pfedrec take the rates of "
-        "PFedRec's released code, unsearched; fedncf's are ours, found by hand on this dataset "
-        "with test values in sight (see `methods/fedncf.py`); ease and pure_svd choose among 8 and 6 "
-        "settings on validation.\n\n"
+        "PFedRec's released code, unsearched; fedncf's are ours, found by hand on this "
+        "dataset with test values in sight (see `methods/fedncf.py`); ease and pure_svd choose "
+        "among 8 and 6 settings on validation.\n\n"
     )
     write_text(out / "honest-table.md", head + table(results))
     kept = (
