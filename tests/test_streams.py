@@ -91,6 +91,8 @@ def test_purposes_have_numbers_of_their_own() -> None:
         "DROPOUT": 9,
         "WORLD": 10,
         "RESAMPLE": 11,
+        "CLIENT_NOISE": 12,
+        "SWAP": 13,
     }
 
 

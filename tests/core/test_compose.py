@@ -67,8 +67,9 @@ def test_noise_where_nothing_is_sent() -> None:
 
 def test_shared_leaves_where_nothing_is_sent() -> None:
     assert refusal(replace(fedncf(dim=4, layers=(2, 1)), sync=Isolated())) == (
-        "Isolated sends nothing, so what clients learn of the shared leaf 'mlp.b0' would be lost "
-        "after every round; use a backbone without shared leaves, or Replace()."
+        "Isolated sends no changes after a round, so what clients learn of the shared leaf "
+        "'mlp.b0' would be lost; use a backbone without shared leaves (scorer='private'), or "
+        "Replace()."
     )
 
 
@@ -200,7 +201,7 @@ def test_floats_of_ml_100k(method: Method, on_client: int, exchanged: int) -> No
     algorithm = compose(method, ML_100K)
     assert TABLE == 53_824
     assert algorithm.floats_on_client == on_client
-    assert algorithm.floats_exchanged == exchanged
+    assert algorithm.floats_up == exchanged
 
 
 def test_leaves_and_their_optimisers() -> None:
@@ -211,6 +212,6 @@ def test_leaves_and_their_optimisers() -> None:
     assert algorithm.optimiser("items") is algorithm.method.local.items
     assert algorithm.optimiser("mlp.w0") is algorithm.method.local.model
     alone = compose(local_only(dim=4), Task(2, 3))
-    assert alone.row_leaf == "items.own"
+    assert alone.row_leaves == ("items.own",)
     assert alone.shared == {}
     assert alone.private["items.own"].same

@@ -79,7 +79,7 @@ def test_joint_batch_by_hand() -> None:
     assert close(result.private["user"], VECTOR - RATE * slope_N @ x_ND)
     assert result.upload.item_R.tolist() == [2, 0]
     assert close(result.upload.change["items"], change)
-    assert close(result.row_RD, TABLE[ITEMS] + change)
+    assert close(result.rows["items"], TABLE[ITEMS] + change)
     losses = np.log1p(np.exp(logit_N)) - LABELS * logit_N
     assert result.loss_sum == pytest.approx(losses.sum(), rel=1e-14)
 
@@ -113,11 +113,11 @@ def test_second_batch_starts_where_the_first_ended() -> None:
         samples_B=np.array([1]),
     )
     both = update(method, {"user": VECTOR}, draws)
-    user, row = first.private["user"].numpy(), first.row_RD[0].numpy()
+    user, row = first.private["user"].numpy(), first.rows["items"][0].numpy()
     slope = sigmoid(row @ user) - 1.0
     assert close(both.private["user"], user - RATE * slope * row)
-    assert close(both.row_RD[0], row - ITEM_RATE * slope * user)
-    assert close(both.row_RD[1], TABLE[0])  # drawn later or not at all: as it was
+    assert close(both.rows["items"][0], row - ITEM_RATE * slope * user)
+    assert close(both.rows["items"][1], TABLE[0])  # drawn later or not at all: as it was
 
 
 def test_gradient_clip_by_hand() -> None:
@@ -162,7 +162,7 @@ def test_an_upload_is_clipped_and_what_stays_is_not(order) -> None:
     method = replace(rates(fedmf(dim=2)), channel=(Dense(), Clip(float(norm / 8), order)))
     result = update(method, {"user": VECTOR})
     assert close(result.upload.change["items"], change / 8)
-    assert torch.equal(result.row_RD, plain.row_RD)
+    assert torch.equal(result.rows["items"], plain.rows["items"])
     assert torch.equal(result.private["user"], plain.private["user"])
 
 
@@ -203,4 +203,4 @@ def test_an_isolated_client_uploads_nothing_and_returns_its_rows() -> None:
     assert result.upload.change == {}
     assert set(result.private) == {"head.w", "head.b"}
     federated = update(rates(pfedrec(dim=2)), {"head.w": VECTOR, "head.b": np.array(BIAS)})
-    assert torch.equal(result.row_RD, federated.row_RD)
+    assert torch.equal(result.rows["items.own"], federated.rows["items"])

@@ -297,7 +297,6 @@ def test_describe_says_which_path_runs_and_why() -> None:
     [
         (local(fedmf(), model=Adam()), "local.model is not plain gradient descent"),
         (with_items(fedmf(), weight_decay=0.1), "local.items is not plain gradient descent"),
-        (local(fedmf(), gradient_clip=1.0), "local.gradient_clip is set"),
         (replace(fedmf(), channel=(Clip(), Clip())), "the channel has more than one clip"),
     ],
 )

@@ -11,8 +11,9 @@ from tacit.channel.dense import Dense
 from tacit.channel.gaussian import Gaussian
 from tacit.channel.laplace import Laplace
 from tacit.errors import TacitError
-from tacit.experiment.plugins import PLUGINS, apply_plugin, parse, through
+from tacit.experiment.plugins import PLUGINS, apply_plugin, parse
 from tacit.methods import fedmf
+from tacit.plugins.channel import through
 
 
 def refusal(spelling: str) -> str:
@@ -49,7 +50,7 @@ def test_plugins_stand_in_the_order_given() -> None:
 @pytest.mark.parametrize(
     ("spelling", "sentence"),
     [
-        ("clpi", "Unknown plug-in 'clpi'; did you mean 'clip'? Known: clip, gaussian, laplace."),
+        ("clpi", "Unknown plug-in 'clpi'; did you mean 'clip'? Known: clip, dual_personalised, "),
         ("clip:bond=1", "Plug-in 'clip' has no 'bond'; did you mean 'bound'? Known: bound, order."),
         ("clip:1", "Cannot read '1' in the plug-in 'clip:1'; write NAME:key=value,key=value."),
         ("clip:bound=big", "clip.bound is 'big': input should be a valid number"),
@@ -64,4 +65,4 @@ def test_mistakes(spelling: str, sentence: str) -> None:
 def test_every_plugin_is_described_and_has_defaults() -> None:
     for name, plugin in PLUGINS.items():
         assert plugin.summary
-        assert apply_plugin(fedmf(), name).channel[-1] == plugin.part()
+        assert apply_plugin(fedmf(), name) == plugin.apply(fedmf())

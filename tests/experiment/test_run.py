@@ -185,6 +185,7 @@ def test_cost_by_hand(plays: Path, tmp_path: Path) -> None:
         "exchanges": 12 * result["selected_round"],
         "bytes_total_to_selected_round": 12 * result["selected_round"] * 2 * table,
         "client_bytes": table + 5 * 4,
+        "client_bytes_at_peak": table + 5 * 4,
     }
     alone = run(small("local_only", plays, rounds=1), tmp_path / "two")
     assert alone["cost"]["bytes_total_to_selected_round"] == 0

@@ -1,6 +1,11 @@
 """Synchronisation rules, held to their battery."""
 
+from tacit.server.clusters import ClusterMean
+from tacit.server.graph import GraphMean
+from tacit.sync.additive import Additive
+from tacit.sync.contrast import GroupKept
 from tacit.sync.isolated import Isolated
+from tacit.sync.proximal import Proximal
 from tacit.sync.replace import Replace
 from tacit.testing import SyncTests
 
@@ -15,3 +20,17 @@ class TestReplaceAndKeep(SyncTests):
 
 class TestIsolated(SyncTests):
     sync = Isolated()
+
+
+class TestAdditive(SyncTests):
+    sync = Additive(schedule="fixed")
+
+
+class TestProximal(SyncTests):
+    sync = Proximal(strength=0.5)
+    server = GraphMean()
+
+
+class TestGroupKept(SyncTests):
+    sync = GroupKept()
+    server = ClusterMean(clusters=4)

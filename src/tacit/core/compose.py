@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from tacit.core.method import Method
 from tacit.core.optim import Optimiser
+from tacit.core.parts import Guided, Penalised, TablePenalised, TableRule
 from tacit.core.types import ITEMS, OWN_ITEMS, Batch, Init, Params, Task
 from tacit.errors import TacitError
 
@@ -27,17 +29,20 @@ class Algorithm:
     @cached_property
     def shared(self) -> dict[str, Init]:
         """The leaves that the server holds and that may leave a device as a change."""
-        leaves = {**self.method.items.shared(), **self.method.backbone.shared()}
-        if self.row_leaf == ITEMS:
-            leaves[ITEMS] = self._table()
+        method, table = self.method, self._table()
+        leaves = {**method.items.shared(), **method.backbone.shared(), **method.sync.shared(table)}
+        if isinstance(method.server, TableRule):
+            leaves |= method.server.shared(table)
         return leaves
 
     @cached_property
     def private(self) -> dict[str, Init]:
-        """The leaves that never leave a device."""
-        leaves = {**self.method.items.private(), **self.method.backbone.private()}
-        if self.row_leaf == OWN_ITEMS:
-            leaves[OWN_ITEMS] = replace(self._table(), same=True)
+        """The leaves that never leave a device; a personal table only as the rule says."""
+        method, table = self.method, self._table()
+        own = method.sync.private(table)
+        leaves = {**method.items.private(), **method.backbone.private(), **own}
+        if isinstance(method.server, TableRule):
+            leaves |= method.server.private(table)
         return leaves
 
     def _table(self) -> Init:
@@ -45,46 +50,106 @@ class Algorithm:
         return replace(row, shape=(self.task.n_items, *row.shape))
 
     @property
-    def row_leaf(self) -> str:
+    def row_leaves(self) -> tuple[str, ...]:
+        """The tables whose rows local training moves."""
         return self.method.sync.trains
 
     @cached_property
+    def held_rows(self) -> tuple[str, ...]:
+        """Other tables of a client that a rule over the whole table looks at while it trains."""
+        if self.method.sync.rows == "touched":
+            return ()
+        shape = self._table().shape
+        tables = [leaf for leaf, init in self.private.items() if init.shape == shape]
+        return tuple(leaf for leaf in tables if leaf not in self.row_leaves)
+
+    @cached_property
     def model_leaves(self) -> tuple[str, ...]:
-        """Every leaf but the item rows, in a fixed order."""
-        return tuple(sorted((self.shared.keys() | self.private.keys()) - {self.row_leaf}))
+        """What the scorer and the item encoder learn besides the item rows, in a fixed order."""
+        backbone, items = self.method.backbone, self.method.items
+        parts = (backbone.shared(), backbone.private(), items.shared(), items.private())
+        return tuple(sorted(leaf for part in parts for leaf in part))
+
+    @cached_property
+    def uploads(self) -> tuple[str, ...]:
+        """The shared leaves that a client changes, and so sends the change of."""
+        return tuple(
+            leaf for leaf in self.shared if leaf in self.row_leaves or leaf in self.model_leaves
+        )
 
     def leaves(self, group: Literal["model", "items"]) -> tuple[str, ...]:
-        return (self.row_leaf,) if group == "items" else self.model_leaves
+        return self.row_leaves if group == "items" else self.model_leaves
 
     def optimiser(self, leaf: str) -> Optimiser:
         local = self.method.local
-        return local.items if leaf == self.row_leaf else local.model
+        return local.items if leaf in self.row_leaves else local.model
 
     def score(self, p: Params) -> Tensor:
-        """Logits of one client for the rows in `p`'s row leaf."""
+        """Logits of one client for the rows in `p`'s row leaves."""
         method = self.method
         return method.backbone.score(p, method.items.encode(p, method.sync.read(p)))
 
-    def loss(self, p: Params, batch: Batch) -> Tensor:
-        """Loss of one client on one batch; the row leaf holds one row per sample."""
-        return self.method.objective.loss(self.score(p), batch.label_N, batch.weight_N)
+    def loss(self, p: Params, batch: Batch, round_number: int = 1) -> Tensor:
+        """Loss of one client on one batch; row leaves hold one row per sample."""
+        method = self.method
+        value = method.objective.loss(self.score(p), batch.label_N, batch.weight_N)
+        if isinstance(method.sync, Penalised):
+            value = value + method.sync.penalty(p, batch.weight_N, round_number)
+        return value
+
+    @cached_property
+    def table_penalty(self) -> Callable[[Params], Tensor] | None:
+        """The rule's term over whole tables, of one client; None where there is none."""
+        sync = self.method.sync
+        return sync.table_penalty if isinstance(sync, TablePenalised) else None
 
     @property
-    def floats_exchanged(self) -> int:
-        """How many numbers cross in each direction when a client takes part in a sending round."""
-        return sum(init.count for init in self.shared.values()) if self.method.sync.sends(1) else 0
+    def communicates(self) -> bool:
+        sync = self.method.sync
+        return isinstance(sync, Guided) or sync.sends(1)
+
+    def exchanges(self, round_number: int, participants: int) -> int:
+        """How many clients send in a round: the participants, or at a guidance everybody."""
+        if not self.method.sync.sends(round_number):
+            return 0
+        return self.task.n_users if isinstance(self.method.sync, Guided) else participants
+
+    @property
+    def floats_up(self) -> int:
+        """How many numbers a client sends when it sends."""
+        if not self.communicates:
+            return 0
+        if self.uploads:
+            return sum(self.shared[leaf].count for leaf in self.uploads)
+        return self._table().count  # a personal table goes whole
+
+    @property
+    def floats_down(self) -> int:
+        """How many numbers a client receives for that."""
+        if isinstance(self.method.server, TableRule):
+            return self.method.server.floats_down(self._table())
+        return self.floats_up
 
     @property
     def floats_on_client(self) -> int:
-        """How many numbers a client holds: its private leaves and its copy of the shared ones."""
-        return sum(init.count for init in (*self.shared.values(), *self.private.values()))
+        """How many numbers a client holds: its private leaves and its copy of the shared ones. A
+        global table that it neither trains nor restarts from is not held."""
+        held = ITEMS in self.row_leaves or self.method.sync.restarts
+        shared = [init for leaf, init in self.shared.items() if leaf != ITEMS or held]
+        return sum(init.count for init in (*shared, *self.private.values()))
+
+    @property
+    def floats_at_peak(self) -> int:
+        """How many numbers a client holds at most: at a guidance the global table comes on top."""
+        received = self._table().count if isinstance(self.method.sync, Guided) else 0
+        return self.floats_on_client + received
 
 
 def compose(method: Method, task: Task) -> Algorithm:
     """Check the parts against each other, and refuse with a sentence what cannot work.
 
     >>> from tacit.methods import fedmf
-    >>> compose(fedmf(dim=4), Task(n_users=2, n_items=3)).floats_exchanged
+    >>> compose(fedmf(dim=4), Task(n_users=2, n_items=3)).floats_up
     12
     """
     algorithm = Algorithm(method, task)
@@ -118,11 +183,33 @@ def _check_leaves(algorithm: Algorithm) -> None:
             f"Leaf {min(both)!r} is made both as shared and as private; a leaf is one or the "
             "other: rename it in one of the two parts."
         )
-    if algorithm.shared and not algorithm.method.sync.sends(1):
+    sync = type(algorithm.method.sync).__name__
+    if algorithm.uploads and not algorithm.method.sync.sends(1):
         raise TacitError(
-            f"{type(algorithm.method.sync).__name__} sends nothing, so what clients learn of the "
-            f"shared leaf {min(algorithm.shared)!r} would be lost after every round; use a "
-            "backbone without shared leaves, or Replace()."
+            f"{sync} sends no changes after a round, so what clients learn of the shared leaf "
+            f"{min(algorithm.uploads)!r} would be lost; use a backbone without shared leaves "
+            "(scorer='private'), or Replace()."
+        )
+    reads_each = isinstance(algorithm.method.server, TableRule)
+    if reads_each and (OWN_ITEMS not in algorithm.private or algorithm.uploads):
+        raise TacitError(
+            f"{type(algorithm.method.server).__name__} reads personal item tables and nothing "
+            f"else, but {sync} and the backbone give it something else; use a rule with a personal "
+            "table and a backbone without shared leaves."
+        )
+    if isinstance(algorithm.method.sync, TablePenalised):
+        for leaf in algorithm.method.sync.needs:
+            if leaf not in algorithm.shared and leaf not in algorithm.private:
+                raise TacitError(
+                    f"{sync} looks at {leaf!r}, which {type(algorithm.method.server).__name__} "
+                    "does not make; use the server that goes with it (Proximal with GraphMean, "
+                    "GroupKept with ClusterMean)."
+                )
+    sends_alone = algorithm.method.sync.sends(1) and not algorithm.uploads
+    if sends_alone and not reads_each and not isinstance(algorithm.method.sync, Guided):
+        raise TacitError(
+            f"{sync} sends whole personal tables, but {type(algorithm.method.server).__name__} "
+            "adds changes up; use a server that reads single tables (GraphMean, ClusterMean)."
         )
 
 
@@ -146,11 +233,18 @@ def _check_channel(method: Method) -> None:
                 f"{name} needs a dense update before it; begin the channel with Dense()."
             )
         given |= link.gives
-    if "noise" in given and not method.sync.sends(1):
+    if "noise" in given and not (isinstance(method.sync, Guided) or method.sync.sends(1)):
         raise TacitError(
             f"{type(method.sync).__name__} sends nothing, so noise in the channel protects "
             "nothing; drop the noise, or use Replace()."
         )
+    if isinstance(method.server, TableRule):
+        if any(link.order is not None for link in method.channel) or "noise" in given:
+            raise TacitError(
+                f"{type(method.server).__name__} reads single tables, for which the channel knows "
+                "no clip and no noise yet; use Mean, or leave them out."
+            )
+        return
     if "noise" in given and method.server.weight(1) != method.server.weight(2):
         raise TacitError(
             "Noise in the channel is drawn for clients that count alike, but the server weights "

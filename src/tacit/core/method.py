@@ -5,7 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tacit.channel.dense import Dense
-from tacit.core.parts import Backbone, ItemEncoder, Local, Objective, ServerRule, Sync, Transform
+from tacit.core.parts import (
+    Backbone,
+    ItemEncoder,
+    Local,
+    Objective,
+    ServerRule,
+    Sync,
+    TableRule,
+    Transform,
+)
 from tacit.data.sampling import Sampling
 from tacit.items.id_only import IdOnly
 from tacit.local.joint import Joint
@@ -20,7 +29,7 @@ class Method:
 
     >>> from tacit.methods import pfedrec
     >>> pfedrec(dim=8).backbone
-    LinearHead(dim=8, item_scale=1.0)
+    LinearHead(dim=8, item_scale=1.0, user_vector=False)
     """
 
     backbone: Backbone
@@ -30,4 +39,4 @@ class Method:
     objective: Objective = BinaryCrossEntropy()
     sampling: Sampling = Sampling()
     channel: tuple[Transform, ...] = (Dense(),)
-    server: ServerRule = Mean()
+    server: ServerRule | TableRule = Mean()

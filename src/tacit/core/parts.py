@@ -7,6 +7,7 @@ run time, so that a configuration which puts a part into the wrong slot is refus
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
 import numpy as np
@@ -50,8 +51,19 @@ class Sync(Protocol):
     """How the local item table meets the global one. Row-wise: `read` sees some rows."""
 
     @property
-    def trains(self) -> str:
-        """The row leaf that local training moves: "items" or "items.own"."""
+    def trains(self) -> tuple[str, ...]:
+        """The row leaves that local training moves: "items", "items.own", or both."""
+        ...
+
+    @property
+    def rows(self) -> Literal["touched", "all"]:
+        """Which rows a local step can move: those of the round's samples, or (under a penalty that
+        speaks of the whole table) all of them."""
+        ...
+
+    @property
+    def restarts(self) -> bool:
+        """Whether a personal table begins every round as a copy of the global one."""
         ...
 
     @property
@@ -60,8 +72,65 @@ class Sync(Protocol):
         last tuned, or a dense one of its own."""
         ...
 
+    def shared(self, table: Init) -> dict[str, Init]:
+        """The row leaves that the server holds; `table` is the law of a whole table."""
+        ...
+
+    def private(self, table: Init) -> dict[str, Init]:
+        """What the rule keeps on each device."""
+        ...
+
     def sends(self, round_number: int) -> bool: ...
     def read(self, p: Params) -> Tensor: ...
+
+
+@runtime_checkable
+class Penalised(Protocol):
+    """A rule with a term of its own in the loss of a batch; row leaves come as the samples' rows.
+    `weight_N` is 1 / batch size, and 0 on padding."""
+
+    def penalty(self, p: Params, weight_N: Tensor, round_number: int) -> Tensor: ...
+
+
+@runtime_checkable
+class TablePenalised(Protocol):
+    """A rule with a term over the whole table: `p` holds all rows, and what the server sent."""
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """The leaves of the server's making that the term looks at."""
+        ...
+
+    def table_penalty(self, p: Params) -> Tensor: ...
+
+
+@runtime_checkable
+class Guided(Protocol):
+    """A rule by which personal tables meet the mean of all personal tables now and then.
+
+    All users send their tables in the rounds where `sends` says so, whatever the participation; the
+    mean of those very tables is mixed in, in the same round (after local training) or at the start
+    of the next one.
+    """
+
+    @property
+    def at(self) -> Literal["same", "next"]: ...
+    @property
+    def gate_optimiser(self) -> Optimiser: ...
+    @property
+    def gate_leaves(self) -> tuple[str, ...]: ...
+    @property
+    def epochs(self) -> int: ...
+    @property
+    def tolerance(self) -> float:
+        """A client stops its gate's training when the mean loss of an epoch changes by less than
+        this share."""
+        ...
+
+    def sends(self, round_number: int) -> bool: ...
+    def mix(self, p: Params) -> Tensor:
+        """Rows of the personal table after guidance, from its rows, the global ones, the gate."""
+        ...
 
 
 @runtime_checkable
@@ -79,7 +148,11 @@ class Local(Protocol):
     @property
     def gradient_clip(self) -> float | None: ...
     @property
-    def phases(self) -> tuple[Phase, ...]: ...
+    def forgets(self) -> bool:
+        """Whether a client's model leaves begin every round at their first values."""
+        ...
+
+    def phases(self, epoch: int) -> tuple[Phase, ...]: ...
 
 
 @runtime_checkable
@@ -113,9 +186,41 @@ class Transform(Protocol):
 
 @runtime_checkable
 class ServerRule(Protocol):
-    """How uploads become the next global leaves."""
+    """How the sum of the uploads becomes the next global leaves."""
 
     @property
     def reads(self) -> Literal["sum", "each"]: ...
     def weight(self, n_positives: int) -> float: ...
     def step(self, value: np.ndarray, total: np.ndarray, weight: float) -> np.ndarray: ...
+
+
+@runtime_checkable
+class TableRule(Protocol):
+    """A server that reads single personal tables: graphs of users, clusters."""
+
+    def shared(self, table: Init) -> dict[str, Init]:
+        """Leaves that the server makes and clients only read."""
+        ...
+
+    def private(self, table: Init) -> dict[str, Init]:
+        """Leaves that the server makes for each user."""
+        ...
+
+    def floats_down(self, table: Init) -> int:
+        """How many numbers a client receives in a round."""
+        ...
+
+    def meet(
+        self, table_PID: Tensor, shared: Params, generator: np.random.Generator
+    ) -> Meeting: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Meeting:
+    """What a server that read single tables gives back: its next leaves, leaves for each reader
+    (stacked in the order of `table_PID`), and personal tables that it replaces, by place."""
+
+    shared: Params
+    private: Params
+    replaced_Q: Tensor | None = None
+    table_QID: Tensor | None = None

@@ -31,7 +31,8 @@ class Init:
     """How a leaf begins: its shape and the law of its entries.
 
     `normal` has standard deviation `scale`; `uniform` lies in ±`scale`; `zeros` are zeros. A
-    private leaf with `same=True` begins equal for all clients, otherwise each client draws its own.
+    private leaf with `same=True` begins equal for all clients, otherwise each client draws its own;
+    with `like` it begins with the values of the leaf of that name (a personal table as the global).
 
     >>> Init((4,), "normal", 0.1).count
     4
@@ -41,6 +42,7 @@ class Init:
     law: Literal["normal", "uniform", "zeros"] = "zeros"
     scale: float = 1.0
     same: bool = False
+    like: str | None = None
 
     @property
     def count(self) -> int:

@@ -1,19 +1,22 @@
-"""What every engine does the same way: begin, collect uploads in float64, let the server step."""
+"""What every engine does the same way: begin a round, collect uploads in float64, let the server
+step, and let clients meet what it made."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
 import torch
 
 from tacit import streams
-from tacit.core.compose import Algorithm
-from tacit.core.types import Params
+from tacit.core.compose import Algorithm, compose
+from tacit.core.parts import Guided, TableRule
+from tacit.core.types import ITEMS, OWN_ITEMS, Params
 from tacit.data.views import TrainView
-from tacit.engines.participation import Participants
-from tacit.engines.state import State
+from tacit.engines.participation import Participants, everybody
+from tacit.engines.state import State, first_values
 
 
 class Engine(Protocol):
@@ -48,39 +51,112 @@ class Totals:
     samples: int = 0
 
     @classmethod
-    def empty(cls, state: State) -> Totals:
-        return cls({name: np.zeros(tuple(leaf.shape)) for name, leaf in state.shared.items()})
+    def empty(cls, algorithm: Algorithm) -> Totals:
+        return cls({leaf: np.zeros(algorithm.shared[leaf].shape) for leaf in algorithm.uploads})
 
 
-def finish_round(
+def play_round(
     algorithm: Algorithm,
+    train: TrainView,
     state: State,
     participants: Participants,
-    totals: Totals,
     seed: int,
+    train_clients: Callable[[Algorithm, Participants], Totals],
+    gather: Callable[[], Totals],
+    guide: Callable[[], None],
 ) -> None:
-    """Noise on the sum, the server's step, and the bookkeeping of who holds what."""
-    round_number = state.round_number + 1
+    """One round, around an engine's own way of training clients.
+
+    `train_clients` trains the given participants, writes what they keep and returns the sums;
+    `gather` sums personal tables and `guide` mixes the global one in, where the method does that.
+    """
+    sync, round_number = algorithm.method.sync, state.round_number + 1
+    if isinstance(sync, Guided) and sync.at == "next" and sync.sends(round_number - 1):
+        guide()
+    begin_round(algorithm, train, state, participants, seed)
+    totals = train_clients(algorithm, participants)
     if state.broadcast is not None:
-        state.broadcast = state.shared[algorithm.row_leaf].clone()
-    if totals.clients and algorithm.method.sync.sends(round_number):
-        for name, total in totals.change.items():
-            # one generator for the whole chain: two links must not draw the same noise
-            generator = streams.numpy_generator(
-                seed, streams.NOISE, round_number, streams.name_of(name)
-            )
-            for link in algorithm.method.channel:
-                total = link.add_noise(total, totals.clients, generator)
-            leaf = state.shared[name]
-            with np.errstate(over="ignore", invalid="ignore"):  # divergence is said when ranked
-                stepped = algorithm.method.server.step(
-                    leaf.cpu().numpy().astype(np.float64), total, totals.weight
-                )
-            state.shared[name] = torch.from_numpy(stepped).to(leaf)
+        state.broadcast = state.shared[ITEMS].clone()
+    if isinstance(algorithm.method.server, TableRule):
+        _meet(algorithm, train, state, participants, seed)
+    elif algorithm.uploads and totals.clients and sync.sends(round_number):
+        server_step(algorithm, state, totals, seed, round_number)
+    if isinstance(sync, Guided) and sync.sends(round_number):
+        server_step(algorithm, state, gather(), seed, round_number)
+        if sync.at == "same":
+            guide()
+    if algorithm.method.local.forgets and sync.scores_with == "global":
+        # nobody keeps a model between rounds: to rank with the new table, everybody fits one to it
+        everyone = everybody(train)
+        begin_round(algorithm, train, state, everyone, seed)
+        train_clients(_fitting(algorithm), everyone)
     state.fresh_U[:] = False
     state.fresh_U[participants.user_P] = True
     state.loss = totals.loss_sum / totals.samples if totals.samples else float("nan")
     state.round_number = round_number
+
+
+def begin_round(
+    algorithm: Algorithm, train: TrainView, state: State, participants: Participants, seed: int
+) -> None:
+    """What clients throw away at the start of a round."""
+    users = torch.from_numpy(participants.user_P)
+    if algorithm.method.sync.restarts:
+        state.private[OWN_ITEMS][users] = state.shared[ITEMS]
+    if algorithm.method.local.forgets:
+        for leaf in algorithm.model_leaves:
+            if leaf in state.private:
+                init, dtype = algorithm.private[leaf], state.private[leaf].dtype
+                names = train.user_key_U[participants.user_P]
+                state.private[leaf][users] = first_values(init, leaf, seed, names, dtype)
+
+
+def _fitting(algorithm: Algorithm) -> Algorithm:
+    """The same method, training its private model alone."""
+    local = replace(algorithm.method.local, item_epochs=0)  # type: ignore[type-var]
+    return compose(replace(algorithm.method, local=local), algorithm.task)
+
+
+def server_step(
+    algorithm: Algorithm, state: State, totals: Totals, seed: int, round_number: int
+) -> None:
+    """Noise on the sum, then the server's step, leaf by leaf."""
+    server = algorithm.method.server
+    assert not isinstance(server, TableRule)
+    for name, total in totals.change.items():
+        # one generator for the whole chain: two links must not draw the same noise
+        generator = streams.numpy_generator(
+            seed, streams.NOISE, round_number, streams.name_of(name)
+        )
+        for link in algorithm.method.channel:
+            total = link.add_noise(total, totals.clients, generator)
+        leaf = state.shared[name]
+        with np.errstate(over="ignore", invalid="ignore"):  # divergence is said when ranked
+            stepped = server.step(leaf.cpu().numpy().astype(np.float64), total, totals.weight)
+        state.shared[name] = torch.from_numpy(stepped).to(leaf)
+
+
+def _meet(
+    algorithm: Algorithm, train: TrainView, state: State, participants: Participants, seed: int
+) -> None:
+    """A server that reads single tables gets those that arrived, and gives back what it makes."""
+    server = algorithm.method.server
+    assert isinstance(server, TableRule)
+    user_P = participants.user_P[participants.reports_P]
+    if not len(user_P):
+        return
+    # in the order of user keys, so that the order in which users were listed changes nothing
+    users = torch.from_numpy(user_P[np.argsort(train.user_key_U[user_P], kind="stable")])
+    own_UID = state.private[OWN_ITEMS]
+    generator = streams.numpy_generator(
+        seed, streams.NOISE, state.round_number + 1, streams.name_of("meeting")
+    )
+    meeting = server.meet(own_UID[users], state.shared, generator)
+    state.shared |= meeting.shared
+    for leaf, value in meeting.private.items():
+        state.private[leaf][users] = value
+    if meeting.replaced_Q is not None and meeting.table_QID is not None:
+        own_UID[users[meeting.replaced_Q]] = meeting.table_QID
 
 
 def upload_factor(algorithm: Algorithm, change: Params, batch_dims: int = 0) -> torch.Tensor | None:

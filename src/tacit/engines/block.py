@@ -41,19 +41,20 @@ class BlockRun:
                 self.p[leaf] = shared[leaf].expand(size, *shared[leaf].shape).clone()
             else:
                 self.p[leaf] = state.private[leaf][self.user_B].to(device)
-        row_leaf = algorithm.row_leaf
-        if row_leaf in shared:
-            self.row_BRD = shared[row_leaf].index_select(0, self.item_BR.view(-1))
-        else:
-            table = state.private[row_leaf]
-            self.row_BRD = table[self.user_B[:, None], self.item_BR.cpu()].to(device)
-        self.row_BRD = self.row_BRD.view(size, rows, -1)
+        self.rows: Params = {}
+        for leaf in (*algorithm.row_leaves, *algorithm.held_rows):
+            if leaf in shared:
+                row_BRD = shared[leaf].index_select(0, self.item_BR.view(-1))
+            else:
+                row_BRD = state.private[leaf][self.user_B[:, None], self.item_BR.cpu()].to(device)
+            self.rows[leaf] = row_BRD.view(size, rows, -1)
         self.offset_B1 = torch.arange(size, device=device)[:, None] * rows
         self.slots = self._first_slots(state)
         self.map_loss = vmap(self._loss)
+        self.map_penalty = vmap(self._table_penalty)
 
     def _first_slots(self, state: State) -> dict[str, Params]:
-        values = {**self.p, self.algorithm.row_leaf: self.row_BRD}
+        values = {**self.p, **{leaf: self.rows[leaf] for leaf in self.algorithm.row_leaves}}
         slots = {
             leaf: self.algorithm.optimiser(leaf).init(value, 1) for leaf, value in values.items()
         }
@@ -65,20 +66,25 @@ class BlockRun:
     def _loss(
         self,
         p: Params,
-        row_ND: torch.Tensor,
+        rows: Params,
         label_N: torch.Tensor,
         weight_N: torch.Tensor,
     ) -> torch.Tensor:
-        q = {**p, self.algorithm.row_leaf: row_ND}
-        return self.algorithm.loss(q, Batch(label_N, label_N, weight_N))
+        batch = Batch(label_N, label_N, weight_N)
+        return self.algorithm.loss({**p, **rows}, batch, self.round_number)
+
+    def _table_penalty(self, rows: Params) -> torch.Tensor:
+        assert self.algorithm.table_penalty is not None
+        return self.algorithm.table_penalty({**self.shared, **rows})
 
     def train(self) -> float:
-        draws, phases = self.draws, self.algorithm.method.local.phases
+        draws, local = self.draws, self.algorithm.method.local
         row_TSBW = torch.from_numpy(draws.row_TSBW).to(self.device)
         label_TSBW = torch.from_numpy(draws.label_TSBW).to(self.device)
         weight_SBW = torch.from_numpy(draws.weight_SBW).to(self.device)
         loss_sum = 0.0
         for epoch in range(row_TSBW.shape[0]):
+            phases = local.phases(epoch)
             for step in range(row_TSBW.shape[1]):
                 active = int((draws.steps_B > step).sum())
                 index = (row_TSBW[epoch, step, :active] + self.offset_B1[:active]).reshape(-1)
@@ -100,30 +106,49 @@ class BlockRun:
         label_BN: torch.Tensor,
         weight_BN: torch.Tensor,
     ) -> torch.Tensor:
-        row_leaf, local = self.algorithm.row_leaf, self.algorithm.method.local
-        flat = self.row_BRD.view(-1, self.row_BRD.shape[-1])
-        row_BND = flat.index_select(0, index).view(active, -1, flat.shape[-1])
+        row_leaves, local = self.algorithm.row_leaves, self.algorithm.method.local
+        flats = {leaf: self.rows[leaf].view(-1, self.rows[leaf].shape[-1]) for leaf in row_leaves}
+        read = {
+            leaf: flat.index_select(0, index).view(active, -1, flat.shape[-1])
+            for leaf, flat in flats.items()
+        }
         q = {leaf: value[:active].detach() for leaf, value in self.p.items()}
-        free = [row_BND if leaf == row_leaf else q[leaf] for leaf in leaves]
+        free = [read[leaf] if leaf in read else q[leaf] for leaf in leaves]
         for tensor in free:
             tensor.requires_grad_()
-        loss_B = self.map_loss(q, row_BND, label_BN, weight_BN)
+        loss_B = self.map_loss(q, read, label_BN, weight_BN)
         gradients = dict(zip(leaves, torch.autograd.grad(loss_B.sum(), free), strict=True))
-        items = local.items
+        moved = [leaf for leaf in leaves if leaf in row_leaves]
+        penalties = self._penalty_gradients(moved, active) if moved else {}
+        items, summed_rows = local.items, self.algorithm.method.sync.rows == "all"
+        plain = items.stateless and local.gradient_clip is None and not summed_rows
         with torch.no_grad():
-            if row_leaf in gradients and items.stateless and local.gradient_clip is None:
-                # plain descent: duplicates may be added one after another, straight into the rows
-                step = gradients.pop(row_leaf).reshape(-1, flat.shape[-1])
-                rate = items.rate_at(self.round_number, self.algorithm.task.n_items)
-                scatter_add(flat, index, step, -rate)
-            elif row_leaf in gradients:
-                summed = torch.zeros_like(flat[: active * self.row_BRD.shape[1]])
-                scatter_add(summed, index, gradients[row_leaf].reshape(-1, flat.shape[-1]), 1.0)
-                gradients[row_leaf] = summed.view(active, *self.row_BRD.shape[1:])
+            for leaf in moved:
+                flat, gradient = flats[leaf], gradients[leaf].reshape(-1, flats[leaf].shape[-1])
+                if plain:
+                    # duplicates may be added one after another, straight into the rows
+                    del gradients[leaf]
+                    rate = items.rate_at(self.round_number, self.algorithm.task.n_items)
+                    scatter_add(flat, index, gradient, -rate)
+                    continue
+                summed = torch.zeros_like(flat[: active * self.rows[leaf].shape[1]])
+                scatter_add(summed, index, gradient, 1.0)
+                gradients[leaf] = summed.view(active, *self.rows[leaf].shape[1:])
+                if leaf in penalties:
+                    gradients[leaf] += penalties[leaf]
             self._clip(gradients, active)
             for leaf, gradient in gradients.items():
                 self._update(leaf, gradient, active)
         return loss_B.detach()
+
+    def _penalty_gradients(self, moved: list[str], active: int) -> Params:
+        """Gradients of the rule's term over whole tables; it has rows for all items."""
+        if self.algorithm.table_penalty is None:
+            return {}
+        rows = {leaf: value[:active].detach() for leaf, value in self.rows.items()}
+        free = [rows[leaf].requires_grad_() for leaf in moved]
+        total = self.map_penalty(rows).sum()
+        return dict(zip(moved, torch.autograd.grad(total, free), strict=True))
 
     def _clip(self, gradients: Params, active: int) -> None:
         bound = self.algorithm.method.local.gradient_clip
@@ -138,7 +163,7 @@ class BlockRun:
     def _update(self, leaf: str, gradient: torch.Tensor, active: int) -> None:
         optimiser = self.algorithm.optimiser(leaf)
         rate = optimiser.rate_at(self.round_number, self.algorithm.task.n_items)
-        whole = self.row_BRD if leaf == self.algorithm.row_leaf else self.p[leaf]
+        whole = self.rows[leaf] if leaf in self.rows else self.p[leaf]
         slots = {slot: value[:active] for slot, value in self.slots[leaf].items()}
         value, slots = optimiser.update(whole[:active], gradient, slots, rate)
         whole[:active] = value
@@ -147,33 +172,36 @@ class BlockRun:
 
     def keep(self, state: State) -> None:
         """What stays on the devices: private leaves, personal rows, persistent moments."""
-        row_leaf = self.algorithm.row_leaf
         for leaf in self.p:
             if leaf in state.private:
                 state.private[leaf][self.user_B] = self.p[leaf].to(state.private[leaf].device)
         for name, value in state.moments.items():
             leaf, slot = name.split("/")
             value[self.user_B] = self.slots[leaf][slot].to(value.device)
-        if row_leaf not in state.private and state.tuned is None:
-            return
-        row_BRD = self.row_BRD.cpu()
-        for b, user in enumerate(self.user_B.tolist()):
-            count = int(self.draws.rows_B[b])
-            if row_leaf in state.private:
-                item_R = torch.from_numpy(self.draws.item_BR[b, :count])
-                state.private[row_leaf][user].index_copy_(0, item_R, row_BRD[b, :count])
-            if state.tuned is not None:
-                state.tuned.write(user, self.draws.item_BR[b, :count], row_BRD[b, :count])
+        for leaf in self.algorithm.row_leaves:
+            if leaf not in state.private and state.tuned is None:
+                continue
+            row_BRD = self.rows[leaf].cpu()
+            for b, user in enumerate(self.user_B.tolist()):
+                count = int(self.draws.rows_B[b])
+                if leaf in state.private:
+                    item_R = torch.from_numpy(self.draws.item_BR[b, :count])
+                    state.private[leaf][user].index_copy_(0, item_R, row_BRD[b, :count])
+                elif state.tuned is not None:
+                    state.tuned.write(user, self.draws.item_BR[b, :count], row_BRD[b, :count])
 
     def send(self, totals: Totals, weight_B: np.ndarray) -> None:
         """What leaves them: changes of shared leaves, through the channel, summed in float64."""
-        row_leaf = self.algorithm.row_leaf
-        change = {leaf: self.p[leaf] - self.shared[leaf] for leaf in self.p if leaf in self.shared}
-        start = self.shared[row_leaf].index_select(0, self.item_BR.view(-1))
-        real = torch.arange(self.item_BR.shape[1]) < torch.from_numpy(self.draws.rows_B)[:, None]
-        change[row_leaf] = (self.row_BRD - start.view_as(self.row_BRD)) * real[..., None].to(
-            self.device
-        )
+        change: Params = {}
+        for leaf in self.algorithm.uploads:
+            if leaf not in self.rows:
+                change[leaf] = self.p[leaf] - self.shared[leaf]
+                continue
+            start = self.shared[leaf].index_select(0, self.item_BR.view(-1))
+            width = self.item_BR.shape[1]
+            real = torch.arange(width) < torch.from_numpy(self.draws.rows_B)[:, None]
+            moved_BRD = self.rows[leaf] - start.view_as(self.rows[leaf])
+            change[leaf] = moved_BRD * real[..., None].to(self.device)
         factor_B = upload_factor(self.algorithm, change, batch_dims=1)
         weight = torch.from_numpy(weight_B).to(self.device)
         for leaf, value in change.items():
@@ -182,7 +210,7 @@ class BlockRun:
             if factor_B is not None:
                 scaled = (scaled * factor_B.view(-1, *spread)).to(value).double()
             sent = (scaled * weight.view(-1, *spread)).cpu().numpy()
-            if leaf == row_leaf:
+            if leaf in self.rows:
                 add_rows(totals.change[leaf], self.draws.item_BR, self.draws.rows_B, sent)
             else:
                 totals.change[leaf] += sent.sum(0)

@@ -8,18 +8,22 @@ instead; `describe` says which path runs and why.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
 import torch
 
 from tacit.core.compose import Algorithm
+from tacit.core.parts import TableRule
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import TrainView
-from tacit.engines.base import Totals, finish_round
+from tacit.engines.base import Totals, play_round
 from tacit.engines.block import BlockRun
 from tacit.engines.draws import draw_block
 from tacit.engines.fused import fused_round, why_not_fused
+from tacit.engines.fused_guidance import fused_guidance, gates_fuse
+from tacit.engines.guidance import gather_tables, guide
 from tacit.engines.participation import Participants
 from tacit.engines.state import State, initial_state
 from tacit.errors import TacitError
@@ -75,13 +79,30 @@ class CohortEngine:
         seed: int,
     ) -> None:
         samples_U = samples_per_user(train, algorithm.method.sampling)
-        if self._why_not(algorithm) is None:
-            totals = fused_round(
-                algorithm, train, state, participants, samples_U, seed=seed, threads=self.threads
-            )
-        else:
-            totals = self._block_round(algorithm, train, state, participants, samples_U, seed)
-        finish_round(algorithm, state, participants, totals, seed)
+
+        def train_clients(running: Algorithm, who: Participants) -> Totals:
+            if self._why_not(running) is None:
+                return fused_round(
+                    running, train, state, who, samples_U, seed=seed, threads=self.threads
+                )
+            return self._block_round(running, train, state, who, samples_U, seed)
+
+        def guide_clients() -> None:
+            if self._why_not(algorithm) is None and gates_fuse(algorithm):
+                fused_guidance(algorithm, train, state, samples_U, seed=seed, threads=self.threads)
+            else:
+                guide(algorithm, train, state, seed, self._block_size(algorithm))
+
+        play_round(
+            algorithm,
+            train,
+            state,
+            participants,
+            seed,
+            train_clients,
+            gather=partial(gather_tables, algorithm, train, state),
+            guide=guide_clients,
+        )
 
     def _block_round(
         self,
@@ -92,9 +113,8 @@ class CohortEngine:
         samples_U: np.ndarray,
         seed: int,
     ) -> Totals:
-        totals = Totals.empty(state)
-        local = algorithm.method.local
-        weight_of = algorithm.method.server.weight
+        totals = Totals.empty(algorithm)
+        local, server = algorithm.method.local, algorithm.method.server
         # longest first: clients of a block have similar length, and the active ones stand in front
         order_P = np.argsort(-samples_U[participants.user_P], kind="stable")
         size = self._block_size(algorithm)
@@ -112,15 +132,18 @@ class CohortEngine:
                 seed=seed,
                 round_number=state.round_number + 1,
                 dtype=np.float64 if self.dtype == torch.float64 else np.float32,
+                all_rows=algorithm.method.sync.rows == "all",
             )
             run = BlockRun(algorithm, state, shared, user_B, draws, self.device)
             totals.loss_sum += run.train()
             totals.samples += int(draws.samples_B.sum()) * local.epochs
             run.keep(state)
-            weight_B = np.array([weight_of(int(n)) for n in train.positives.size_U[user_B]])
+            weight_B = np.ones(len(user_B))
+            if not isinstance(server, TableRule):
+                weight_B *= [server.weight(int(n)) for n in train.positives.size_U[user_B]]
             weight_B *= participants.reports_P[place_B]
             totals.weight += float(weight_B.sum())
             totals.clients += int(participants.reports_P[place_B].sum())
-            if algorithm.method.sync.sends(state.round_number + 1):
+            if algorithm.uploads and algorithm.method.sync.sends(state.round_number + 1):
                 run.send(totals, weight_B)
         return totals

@@ -40,10 +40,12 @@ def draw_block(
     seed: int,
     round_number: int,
     dtype: type = np.float32,
+    all_rows: bool = False,
 ) -> BlockDraws:
     """Draw negatives and shuffle, exactly as each client would do alone.
 
-    `samples_U` is `samples_per_user(train, sampling)`, which an engine computes once.
+    `samples_U` is `samples_per_user(train, sampling)`, which an engine computes once. With
+    `all_rows` every client has all items as rows, for rules that move the whole table.
     """
     samples_B = samples_U[user_B]
     longest = int(samples_B.max())
@@ -77,6 +79,11 @@ def draw_block(
     )
     item_BR = np.ascontiguousarray(item_BR[:, : int(rows_B.max())])
     steps_B = -(-samples_B // width)
+    if all_rows:
+        for b in range(len(user_B)):
+            row_TSBW[:, :, b] = item_BR[b][row_TSBW[:, :, b]]
+        item_BR = np.tile(np.arange(train.n_items), (len(user_B), 1))
+        rows_B = np.full(len(user_B), train.n_items)
     return BlockDraws(item_BR, rows_B, row_TSBW, label_TSBW, weight_SBW, steps_B, samples_B)
 
 

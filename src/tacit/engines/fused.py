@@ -8,15 +8,23 @@ import numpy as np
 from tacit.channel.clip import Clip
 from tacit.core.compose import Algorithm
 from tacit.core.optim import Sgd
-from tacit.core.types import ITEMS
+from tacit.core.parts import Penalised, TablePenalised, TableRule
+from tacit.core.types import ITEMS, Phase
 from tacit.data.views import TrainView
 from tacit.engines.base import Totals
-from tacit.engines.kernels.linear_cpu import linear_rounds
+from tacit.engines.kernels.linear_cpu import (
+    ALTERNATE,
+    ITEMS_ONLY,
+    JOINT,
+    MODEL_ONLY,
+    linear_rounds,
+)
 from tacit.engines.participation import Participants
 from tacit.engines.state import State
 from tacit.items.id_only import IdOnly
 from tacit.local.alternate import Alternate
 from tacit.local.joint import Joint
+from tacit.local.reconstruct import Reconstruct
 from tacit.objectives.bce import PROBABILITY_FLOOR, BinaryCrossEntropy
 
 # The sum over clients is kept once per chunk: memory bounds their number, threads never do.
@@ -40,13 +48,13 @@ def why_not_fused(algorithm: Algorithm, device: str) -> str | None:
         return f"{type(method.backbone).__name__} is not linear in the item row"
     if not isinstance(method.items, IdOnly):
         return f"{type(method.items).__name__} encodes more than the id"
-    if not isinstance(local, (Joint, Alternate)):
+    if not isinstance(local, (Joint, Alternate, Reconstruct)):
         return f"{type(local).__name__} has phases of its own"
+    if isinstance(method.sync, Penalised | TablePenalised) or len(algorithm.row_leaves) > 1:
+        return f"{type(method.sync).__name__} adds to the loss or to the row"
     for name, optimiser in (("model", local.model), ("items", local.items)):
         if not isinstance(optimiser, Sgd) or not optimiser.stateless:
             return f"local.{name} is not plain gradient descent"
-    if local.gradient_clip is not None:
-        return "local.gradient_clip is set"
     if not isinstance(method.objective, BinaryCrossEntropy):
         return f"the loss is {type(method.objective).__name__}"
     if len(clips) > 1 or any(not isinstance(link, Clip) for link in clips):
@@ -61,6 +69,15 @@ def chunk_count(n_clients: int, n_items: int, width: int) -> int:
     (16, 3, 5)
     """
     return int(np.clip(_SUM_BYTES // (n_items * width * 8), 1, min(16, max(1, n_clients // 32))))
+
+
+def _mode(phases: tuple[Phase, ...]) -> int:
+    """What the kernel calls the phases of a batch."""
+    if len(phases) == 2:
+        return ALTERNATE
+    return {("model", "items"): JOINT, ("model",): MODEL_ONLY, ("items",): ITEMS_ONLY}[
+        phases[0].groups
+    ]
 
 
 def fused_round(
@@ -80,15 +97,17 @@ def fused_round(
     order_P = np.argsort(train.user_key_U[participants.user_P], kind="stable")
     user_P = participants.user_P[order_P]
     reports_P = participants.reports_P[order_P]
-    weight_P = np.array([method.server.weight(int(n)) for n in train.positives.size_U[user_P]])
-    weight_P = weight_P * reports_P
+    weight_P = reports_P.astype(np.float64)
+    if not isinstance(method.server, TableRule):
+        weight_P *= [method.server.weight(int(n)) for n in train.positives.size_U[user_P]]
     assert method.backbone.linear is not None
     vector_name, bias_name = method.backbone.linear
     vector_UD = state.private[vector_name].numpy()
     bias_U = state.private[bias_name].numpy() if bias_name else np.zeros(1, vector_UD.dtype)
-    has_own = algorithm.row_leaf != ITEMS
+    (row_leaf,) = algorithm.row_leaves
+    has_own = row_leaf != ITEMS
     table = np.zeros((1, 1), vector_UD.dtype) if has_own else state.shared[ITEMS].numpy()
-    own = state.private[algorithm.row_leaf].numpy() if has_own else table[None]
+    own = state.private[row_leaf].numpy() if has_own else table[None]
     tuned = state.tuned
     empty = np.zeros(1, dtype=np.int64)
     chunks = chunk_count(len(user_P), n_items, vector_UD.shape[1])
@@ -120,7 +139,8 @@ def fused_round(
         scalar(local.items.rate_at(round_number, n_items)),
         np.array([0.0, 1.0, PROBABILITY_FLOOR], dtype=vector_UD.dtype),
         (1.0 / np.maximum(np.arange(largest + 1), 1)).astype(vector_UD.dtype),
-        isinstance(local, Alternate),
+        np.array([_mode(local.phases(epoch)) for epoch in range(local.epochs)]),
+        scalar(local.gradient_clip or 0.0),
         method.objective.on == "probabilities",
         bias_name is not None,
         0 if clip is None else clip.order,
@@ -138,8 +158,8 @@ def fused_round(
         total_CID,
         loss_C,
     )
-    totals = Totals.empty(state)
-    if not has_own:
+    totals = Totals.empty(algorithm)
+    if algorithm.uploads:
         with np.errstate(over="ignore", invalid="ignore"):  # divergence is said where it is ranked
             for part in total_CID:
                 totals.change[ITEMS] += part

@@ -7,17 +7,20 @@ calls it on the device.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 import torch
 
 from tacit.core.compose import Algorithm
-from tacit.core.types import Batch, Params, Upload
+from tacit.core.parts import TableRule
+from tacit.core.types import ITEMS, Batch, Params, Upload
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import TrainView
-from tacit.engines.base import Totals, finish_round, upload_factor
+from tacit.engines.base import Totals, begin_round, play_round, upload_factor
 from tacit.engines.draws import BlockDraws, draw_block
-from tacit.engines.participation import Participants
+from tacit.engines.guidance import gather_tables, guide
+from tacit.engines.participation import Participants, everybody
 from tacit.engines.state import State, initial_state
 
 
@@ -26,7 +29,7 @@ class ClientResult:
     """What a client has after local training: what it keeps, and what it may send."""
 
     private: Params
-    row_RD: torch.Tensor  # the rows it tuned, of items `upload.item_R`
+    rows: Params  # the rows it tuned, of items `upload.item_R`
     upload: Upload
     moments: Params
     loss_sum: float
@@ -45,61 +48,64 @@ def local_update(
 
     `frozen` leaves stand still: a person who joins after training fits only what is private.
     """
-    row_leaf = algorithm.row_leaf
+    row_leaves = algorithm.row_leaves
     item_R = torch.from_numpy(draws.item_BR[0])
-    table = shared[row_leaf] if row_leaf in shared else private[row_leaf]
-    start = {**shared, **private, row_leaf: table[item_R]}
+    start = {**shared, **private}
+    for leaf in (*row_leaves, *algorithm.held_rows):
+        start[leaf] = start[leaf][item_R]
     p = dict(start)
     slots = _first_slots(algorithm, p, moments)
     loss_sum = 0.0
-    for batch in _batches(draws):
-        for number, phase in enumerate(algorithm.method.local.phases):
+    for epoch, batch in _batches(draws):
+        for number, phase in enumerate(algorithm.method.local.phases(epoch)):
             named = [leaf for group in phase.groups for leaf in algorithm.leaves(group)]
             leaves = [leaf for leaf in named if leaf not in frozen]
             if not leaves:
                 continue
-            loss, gradients = _gradients(algorithm, p, leaves, batch)
+            loss, gradients = _gradients(algorithm, p, leaves, batch, round_number)
             if number == 0:
                 loss_sum += loss * len(batch.label_N)
             for leaf, gradient in zip(leaves, gradients, strict=True):
                 optimiser = algorithm.optimiser(leaf)
                 rate = optimiser.rate_at(round_number, algorithm.task.n_items)
                 p[leaf], slots[leaf] = optimiser.update(p[leaf], gradient, slots[leaf], rate)
-    change = {leaf: p[leaf] - start[leaf] for leaf in shared}
+    change = {leaf: p[leaf] - start[leaf] for leaf in algorithm.uploads}
     return ClientResult(
-        private={leaf: p[leaf] for leaf in private if leaf != row_leaf},
-        row_RD=p[row_leaf],
+        private={leaf: p[leaf] for leaf in algorithm.model_leaves if leaf in private},
+        rows={leaf: p[leaf] for leaf in row_leaves},
         upload=_through_channel(algorithm, Upload(item_R, change)),
         moments={f"{leaf}/{slot}": v for leaf in slots for slot, v in slots[leaf].items()},
         loss_sum=loss_sum,
     )
 
 
-def _batches(draws: BlockDraws) -> list[Batch]:
-    """The one client's batches over all epochs, without padding."""
+def _batches(draws: BlockDraws) -> list[tuple[int, Batch]]:
+    """The one client's batches over all epochs, each with its epoch, without padding."""
     batches = []
     for epoch in range(draws.row_TSBW.shape[0]):
         for step in range(int(draws.steps_B[0])):
             real = draws.weight_SBW[step, 0] > 0
-            batches.append(
-                Batch(
-                    torch.from_numpy(draws.row_TSBW[epoch, step, 0][real]),
-                    torch.from_numpy(draws.label_TSBW[epoch, step, 0][real]),
-                    torch.from_numpy(draws.weight_SBW[step, 0][real]),
-                )
+            batch = Batch(
+                torch.from_numpy(draws.row_TSBW[epoch, step, 0][real]),
+                torch.from_numpy(draws.label_TSBW[epoch, step, 0][real]),
+                torch.from_numpy(draws.weight_SBW[step, 0][real]),
             )
+            batches.append((epoch, batch))
     return batches
 
 
 def _gradients(
-    algorithm: Algorithm, p: Params, leaves: list[str], batch: Batch
+    algorithm: Algorithm, p: Params, leaves: list[str], batch: Batch, round_number: int
 ) -> tuple[float, list[torch.Tensor]]:
     """Loss and its gradients; each row's gradient is summed over the samples that read it."""
     free = {leaf: p[leaf].detach().requires_grad_() for leaf in leaves}
-    q = {**p, **free}
-    q[algorithm.row_leaf] = q[algorithm.row_leaf].index_select(0, batch.row_N)
-    loss = algorithm.loss(q, batch)
-    gradients = list(torch.autograd.grad(loss, list(free.values())))
+    tables = {**p, **free}
+    read = {leaf: tables[leaf].index_select(0, batch.row_N) for leaf in algorithm.row_leaves}
+    loss = algorithm.loss({**tables, **read}, batch, round_number)
+    total = loss
+    if algorithm.table_penalty is not None and set(leaves) & set(algorithm.row_leaves):
+        total = loss + algorithm.table_penalty(tables)
+    gradients = list(torch.autograd.grad(total, list(free.values())))
     bound = algorithm.method.local.gradient_clip
     if bound is not None:
         norm = torch.sqrt(sum((g * g).sum() for g in gradients))  # type: ignore[arg-type]
@@ -110,7 +116,7 @@ def _gradients(
 
 def _first_slots(algorithm: Algorithm, p: Params, moments: Params) -> dict[str, Params]:
     slots: dict[str, Params] = {}
-    for leaf in (*algorithm.model_leaves, algorithm.row_leaf):
+    for leaf in (*algorithm.model_leaves, *algorithm.row_leaves):
         kept = {
             name.split("/")[1]: value
             for name, value in moments.items()
@@ -150,8 +156,40 @@ class LoopEngine:
         participants: Participants,
         seed: int,
     ) -> None:
-        local, row_leaf = algorithm.method.local, algorithm.row_leaf
-        totals = Totals.empty(state)
+        def train_clients(running: Algorithm, who: Participants) -> Totals:
+            return self._train(running, train, state, who, seed)
+
+        play_round(
+            algorithm,
+            train,
+            state,
+            participants,
+            seed,
+            train_clients,
+            gather=partial(gather_tables, algorithm, train, state),
+            guide=partial(guide, algorithm, train, state, seed, block=1),
+        )
+
+    def train_alone(self, algorithm: Algorithm, train: TrainView, state: State, seed: int) -> None:
+        """A round of local training of which nothing is sent, and nothing comes back."""
+        everyone = everybody(train)
+        begin_round(algorithm, train, state, everyone, seed)
+        if state.broadcast is not None:
+            state.broadcast = state.shared[ITEMS].clone()
+        self._train(algorithm, train, state, everyone, seed)
+        state.fresh_U[:] = True
+        state.round_number += 1
+
+    def _train(
+        self,
+        algorithm: Algorithm,
+        train: TrainView,
+        state: State,
+        participants: Participants,
+        seed: int,
+    ) -> Totals:
+        local = algorithm.method.local
+        totals = Totals.empty(algorithm)
         round_number = state.round_number + 1
         samples_U = samples_per_user(train, algorithm.method.sampling)
         persistent = local.model.lifetime == "persistent"
@@ -166,6 +204,7 @@ class LoopEngine:
                 seed=seed,
                 round_number=round_number,
                 dtype=np.float64 if self.dtype == torch.float64 else np.float32,
+                all_rows=algorithm.method.sync.rows == "all",
             )
             private = {leaf: value[user] for leaf, value in state.private.items()}
             moments = {name: value[user] for name, value in state.moments.items()}
@@ -177,25 +216,27 @@ class LoopEngine:
             if persistent:
                 for name in state.moments:
                     state.moments[name][user] = result.moments[name]
-            if row_leaf in state.private:
-                state.private[row_leaf][user][result.upload.item_R] = result.row_RD
+            for leaf, row_RD in result.rows.items():
+                if leaf in state.private:
+                    state.private[leaf][user][result.upload.item_R] = row_RD
             if state.tuned is not None:
-                state.tuned.write(int(user), draws.item_BR[0], result.row_RD)
+                state.tuned.write(int(user), draws.item_BR[0], result.rows[ITEMS])
             totals.loss_sum += result.loss_sum
             totals.samples += int(draws.samples_B[0]) * local.epochs
             if reports:
                 n_positives = int(train.positives.size_U[user])
                 _collect(totals, result.upload, algorithm, n_positives)
-        finish_round(algorithm, state, participants, totals, seed)
+        return totals
 
 
 def _collect(totals: Totals, upload: Upload, algorithm: Algorithm, n_positives: int) -> None:
-    weight = algorithm.method.server.weight(n_positives)
+    server = algorithm.method.server
+    weight = 1.0 if isinstance(server, TableRule) else server.weight(n_positives)
     totals.weight += weight
     totals.clients += 1
     for leaf, change in upload.change.items():
         value = weight * change.double().numpy()
-        if leaf == algorithm.row_leaf:
+        if leaf in algorithm.row_leaves:
             totals.change[leaf][upload.item_R.numpy()] += value  # items are distinct
         else:
             totals.change[leaf] += value

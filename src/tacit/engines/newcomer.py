@@ -9,7 +9,6 @@ from tacit.core.compose import Algorithm, compose
 from tacit.core.types import Params, Task
 from tacit.data.views import Lists, TrainView
 from tacit.engines.loop import LoopEngine
-from tacit.engines.participation import Participants
 from tacit.engines.scoring import Scorer
 
 
@@ -43,12 +42,14 @@ def newcomer_scores(
     )
     frozen = frozenset(shared)
     if algorithm.method.sync.scores_with == "tuned":
-        frozen -= {algorithm.row_leaf}
+        frozen -= set(algorithm.row_leaves)
     dtype = next(iter(shared.values())).dtype if shared else torch.float32
     engine = LoopEngine(dtype, frozen)
     state = engine.start(alone, train, seed)
     state.shared = {leaf: value.clone() for leaf, value in shared.items()}
-    silent = Participants(np.array([0]), np.array([False]))  # trains, and its upload never comes
+    for leaf, init in alone.private.items():
+        if init.like in shared:  # what began as the global table begins as today's
+            state.private[leaf][0] = shared[init.like]
     for _ in range(rounds):
-        engine.round(alone, train, state, silent, seed)
+        engine.train_alone(alone, train, state, seed)
     return Scorer(alone, state)(np.array([0]))[0]

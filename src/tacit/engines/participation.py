@@ -68,3 +68,15 @@ class Participation:
         train: TrainView, user_P: np.ndarray, seed: int, purpose: int, round_number: int
     ) -> np.ndarray:
         return streams.uniforms(seed, purpose, round_number, train.user_key_U[user_P], 1)[:, 0]
+
+
+def everybody(train: TrainView) -> Participants:
+    """All users with train interactions, all of them heard.
+
+    >>> from tacit.data.views import Lists
+    >>> lists = Lists(np.array([0, 1, 1]), np.array([3]))
+    >>> everybody(TrainView(5, lists, np.arange(2, dtype=np.uint64), Lists.empty(2))).user_P
+    array([0])
+    """
+    user_P = np.flatnonzero(train.positives.size_U > 0)
+    return Participants(user_P, np.ones(len(user_P), dtype=bool))

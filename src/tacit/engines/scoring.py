@@ -9,8 +9,8 @@ import torch
 from torch.func import vmap
 
 from tacit.core.compose import Algorithm
-from tacit.core.types import ITEMS, Params
-from tacit.engines.kernels.linear_cpu import overlay_linear
+from tacit.core.types import ITEMS, OWN_ITEMS, Params
+from tacit.engines.kernels.linear_cpu import overlay_linear, score_own_linear
 from tacit.engines.state import State
 from tacit.items.id_only import IdOnly
 
@@ -38,40 +38,54 @@ class Scorer:
 
     @torch.no_grad()
     def _scores(self, user_B: np.ndarray) -> np.ndarray:
-        state, row_leaf = self.state, self.algorithm.row_leaf
+        state = self.state
         users = torch.from_numpy(np.ascontiguousarray(user_B, dtype=np.int64))
-        private = {leaf: value[users] for leaf, value in state.private.items()}
-        shared = {leaf: value for leaf, value in state.shared.items() if leaf != row_leaf}
-        if row_leaf in private:
-            return self._map(shared, private, private[row_leaf], per_client=True).numpy()
-        scores = self._map(shared, private, state.shared[ITEMS], per_client=False)
+        if self._linear is not None and self.algorithm.row_leaves == (OWN_ITEMS,):
+            return self._own_linear(user_B)
+        needed = {*self.algorithm.model_leaves, *self.algorithm.row_leaves}
+        private = {leaf: state.private[leaf][users] for leaf in needed if leaf in state.private}
+        shared = {leaf: state.shared[leaf] for leaf in needed if leaf in state.shared}
+        scores = self._map(shared, private)
         if state.tuned is None:
             return scores.numpy()
         assert state.broadcast is not None
         fresh = state.fresh_U[user_B]
         if fresh.any():
-            started = self._map(shared, private, state.broadcast, per_client=False)
+            started = self._map({**shared, ITEMS: state.broadcast}, private)
             scores = torch.where(torch.from_numpy(fresh)[:, None], started, scores)
         return self._overlay(scores.numpy(), user_B, shared, private)
 
-    def _map(
-        self, shared: Params, private: Params, table: torch.Tensor, *, per_client: bool
-    ) -> torch.Tensor:
-        row_leaf = self.algorithm.row_leaf
+    @property
+    def _linear(self) -> tuple[str, str | None] | None:
+        method = self.algorithm.method
+        return method.backbone.linear if isinstance(method.items, IdOnly) else None
 
-        def score(own: Params, rows: torch.Tensor) -> torch.Tensor:
-            return self.algorithm.score({**shared, **own, row_leaf: rows})
+    def _own_linear(self, user_B: np.ndarray) -> np.ndarray:
+        """Personal tables are large: read them where they lie."""
+        assert self._linear is not None
+        vector, bias = self._linear
+        own_UID = self.state.private[OWN_ITEMS].numpy()
+        score_BI = np.empty((len(user_B), own_UID.shape[1]), own_UID.dtype)
+        score_own_linear(
+            score_BI,
+            np.ascontiguousarray(user_B, dtype=np.int64),
+            own_UID,
+            self.state.private[vector].numpy(),
+            self.state.private[bias].numpy() if bias else np.zeros(1, own_UID.dtype),
+            bias is not None,
+        )
+        return score_BI
 
-        return vmap(score, in_dims=(0, 0 if per_client else None))(private, table)
+    def _map(self, shared: Params, private: Params) -> torch.Tensor:
+        return vmap(lambda own: self.algorithm.score({**shared, **own}))(private)
 
     def _overlay(
         self, score_BI: np.ndarray, user_B: np.ndarray, shared: Params, private: Params
     ) -> np.ndarray:
         tuned = self.state.tuned
         assert tuned is not None
-        linear = self.algorithm.method.backbone.linear
-        if linear is not None and isinstance(self.algorithm.method.items, IdOnly):
-            vector, bias = linear
+        if self._linear is not None:
+            vector, bias = self._linear
             overlay_linear(
                 score_BI,
                 user_B,
@@ -87,6 +101,6 @@ class Scorer:
         for b, user in enumerate(user_B):
             item_R, row_RD = tuned.of(int(user))
             own = {leaf: value[b] for leaf, value in private.items()}
-            p = {**shared, **own, self.algorithm.row_leaf: row_RD}
+            p = {**shared, **own, ITEMS: row_RD}
             score_BI[b, item_R] = self.algorithm.score(p).numpy()
         return score_BI

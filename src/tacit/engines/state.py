@@ -80,15 +80,16 @@ def initial_state(
     require_clients_memory(algorithm, train, dtype)
     nobody = np.zeros(1, dtype=np.uint64)
     shared = {
-        name: _draw(init, name, seed, nobody, dtype)[0] for name, init in algorithm.shared.items()
+        name: first_values(init, name, seed, nobody, dtype)[0]
+        for name, init in algorithm.shared.items()
     }
     private: Params = {}
     for name, init in algorithm.private.items():
-        if init.same:
-            first = _draw(init, name, seed, nobody, dtype)[0]
+        if init.same:  # drawn once: a table for each user is large
+            first = first_values(init, name, seed, nobody, dtype)[0]
             private[name] = first.expand(train.n_users, *init.shape).clone()
         else:
-            private[name] = _draw(init, name, seed, train.user_key_U, dtype)
+            private[name] = first_values(init, name, seed, train.user_key_U, dtype)
     state = State(shared, private, fresh_U=np.zeros(train.n_users, dtype=bool))
     method = algorithm.method
     if method.sync.scores_with == "tuned":
@@ -101,11 +102,20 @@ def initial_state(
     return state
 
 
-def _draw(init: Init, leaf: str, seed: int, name_U: np.ndarray, dtype: torch.dtype) -> torch.Tensor:
+def first_values(
+    init: Init, leaf: str, seed: int, name_U: np.ndarray, dtype: torch.dtype
+) -> torch.Tensor:
+    """The first value of a leaf for each name, stacked: a pure function of the seed.
+
+    >>> first_values(Init((2,)), "user", 0, np.zeros(1, dtype=np.uint64), torch.float32).tolist()
+    [[0.0, 0.0]]
+    """
+    if init.same:
+        name_U = np.zeros_like(name_U)
     shape = (len(name_U), *init.shape)
     if init.law == "zeros":
         return torch.zeros(shape, dtype=dtype)
-    purpose, stream = streams.INIT, streams.name_of(leaf)
+    purpose, stream = streams.INIT, streams.name_of(init.like or leaf)
     if init.law == "normal":
         value = streams.normals(seed, purpose, stream, name_U, init.count) * init.scale
     else:

@@ -18,6 +18,10 @@ from tacit.evaluation.ranks import Ranks
 ScoreBlock = Callable[[np.ndarray], np.ndarray]
 
 
+class DivergedError(TacitError):
+    """Scores are not numbers: the settings are to blame, and a sweep goes on with the next ones."""
+
+
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """Both rankings of one held-out part, and the top lists where they were asked for.
@@ -90,9 +94,10 @@ def rank(scores: ScoreBlock, held_out: HeldOut, *, block: int = 256, top: int = 
             tied_2H,
         )
         if diverged >= 0:
-            raise TacitError(
+            raise DivergedError(
                 f"Scores of the user with code {user_B[diverged]} are not numbers (NaN), so "
-                "training diverged; lower the item learning rate `local.items.rate` or its scale."
+                "training diverged; lower the learning rate (`local.items.rate` or its scale, or "
+                "`optimiser.rate`)."
             )
         if top > 0:
             _best(score_BI, first, masked.start_U1, masked.item_N, top_EK)

@@ -14,6 +14,8 @@ from tacit.data.views import TrainView
 from tacit.evaluation.ranking import ScoreBlock
 from tacit.experiment.spec import Experiment
 
+CENTRAL_READS = "every history in full: this is a central method"
+
 
 @dataclass(eq=False)
 class CentralCourse:
@@ -69,14 +71,19 @@ class CentralCourse:
         return np.zeros((self.train.n_users, self.train.n_items), dtype=np.uint8)
 
     def cost(self, rounds: int) -> dict[str, int]:
-        mean_history = round(8 * len(self.train.positives.item_N) / self.train.n_users)
-        return {
-            "bytes_up": mean_history,
-            "bytes_down": 0,
-            "exchanges": self.train.n_users,
-            "bytes_total_to_selected_round": 8 * len(self.train.positives.item_N),
-            "client_bytes": mean_history,
-        }
+        return central_cost(self.train)
 
     def server_reads(self) -> list[str]:
-        return ["every history in full: this is a central method"]
+        return [CENTRAL_READS]
+
+
+def central_cost(train: TrainView) -> dict[str, int]:
+    """Everybody sends a history once, 8 bytes for each item."""
+    mean_history = round(8 * len(train.positives.item_N) / train.n_users)
+    return {
+        "bytes_up": mean_history,
+        "bytes_down": 0,
+        "exchanges": train.n_users,
+        "bytes_total_to_selected_round": 8 * len(train.positives.item_N),
+        "client_bytes": mean_history,
+    }

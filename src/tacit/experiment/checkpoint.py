@@ -72,6 +72,30 @@ def load_state(folder: Path) -> tuple[State, dict[str, Any]] | None:
         ) from error
 
 
+def load_pair(
+    folder: Path, expected: dict[str, tuple[int, ...]]
+) -> tuple[State, State | None, dict[str, Any]] | None:
+    """The last state, the selected one and the note of a run whose leaves have these shapes."""
+    saved = load_state(folder / "last")
+    best = load_state(folder / "best")
+    if saved is None:
+        return None
+    state, note = saved
+    if note["selected_round"] and best is None:
+        raise TacitError(
+            f"The checkpoint in {str(folder)!r} has lost its best round; remove that folder to "
+            "begin the run anew."
+        )
+    leaves = {**state.shared, **state.private}
+    found = {name: tuple(leaf.shape) for name, leaf in leaves.items()}
+    if expected != found:
+        raise TacitError(
+            f"The checkpoint in {str(folder)!r} belongs to another experiment: its leaves are "
+            f"{found}, this one has {expected}; remove that folder to begin anew."
+        )
+    return state, None if best is None else best[0], note
+
+
 def _state_of(sidecar: dict[str, Any], tensors: Params) -> State:
     group = {
         kind: {

@@ -59,7 +59,7 @@ def compare(
     choose(against, [entrant.name for entrant in entrants], [0.0] * len(entrants))
     for entrant in entrants:
         for experiment, folder in zip(entrant.experiments, entrant.folders, strict=True):
-            _finish(experiment, folder, threads, watch)
+            finish(experiment, folder, threads, watch)
     comparison = tabulate(entrants, metric, against)
     if out is not None:
         write_text(Path(out) / "compare.json", json.dumps(asdict(comparison), indent=1))
@@ -166,7 +166,8 @@ def _to_run(
     return Entrant(experiments[0].label, experiments, folders)
 
 
-def _finish(experiment: Experiment, folder: Path, threads: int, watch: Watcher | None) -> None:
+def finish(experiment: Experiment, folder: Path, threads: int, watch: Watcher | None) -> None:
+    """Run what is not finished yet, from its checkpoint if there is one."""
     files = RunFolder(folder)
     if files.finished and files.experiment() == experiment:
         return

@@ -7,12 +7,16 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from tacit.core.central import TrainedCentralMethod
+from tacit.core.direct import DirectMethod
 from tacit.core.method import Method
 from tacit.data.views import TrainView
 from tacit.evaluation.ranking import ScoreBlock
 from tacit.experiment.central_course import CentralCourse
+from tacit.experiment.direct_course import DirectCourse
 from tacit.experiment.federated_course import FederatedCourse
 from tacit.experiment.spec import Experiment
+from tacit.experiment.trained_course import TrainedCourse
 
 
 class Course(Protocol):
@@ -39,4 +43,8 @@ def course_of(experiment: Experiment, train: TrainView, threads: int) -> Course:
     """The course that an experiment's method takes."""
     if isinstance(experiment.method, Method):
         return FederatedCourse(experiment, train, threads)
+    if isinstance(experiment.method, DirectMethod):
+        return DirectCourse(experiment, experiment.method, train)
+    if isinstance(experiment.method, TrainedCentralMethod):
+        return TrainedCourse(experiment, experiment.method, train)
     return CentralCourse(experiment, experiment.method, train)

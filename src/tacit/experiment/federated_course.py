@@ -11,6 +11,7 @@ import torch
 
 from tacit.core.compose import Algorithm, compose
 from tacit.core.method import Method
+from tacit.core.parts import TableRule
 from tacit.core.types import Task
 from tacit.data.sampling import count_sampled
 from tacit.data.views import TrainView
@@ -22,7 +23,7 @@ from tacit.engines.scoring import Scorer
 from tacit.engines.state import State, require_clients_memory
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import ScoreBlock
-from tacit.experiment.checkpoint import load_state, save_state
+from tacit.experiment.checkpoint import load_pair, save_state
 from tacit.experiment.spec import Experiment
 
 
@@ -93,27 +94,13 @@ class FederatedCourse:
         save_state(folder, self.state, note)
 
     def restore(self, folder: Path) -> dict[str, Any] | None:
-        saved = load_state(folder / "last")
-        best = load_state(folder / "best")
-        if saved is None:
-            return None
-        self.state, note = saved
-        self.best = None if best is None else best[0]
-        if note["selected_round"] and best is None:
-            raise TacitError(
-                f"The checkpoint in {str(folder)!r} has lost its best round; remove that folder to "
-                "begin the run anew."
-            )
         expected = {name: init.shape for name, init in self.algorithm.shared.items()}
         users = self.train.n_users
         expected |= {name: (users, *init.shape) for name, init in self.algorithm.private.items()}
-        leaves = {**self.state.shared, **self.state.private}
-        found = {name: tuple(leaf.shape) for name, leaf in leaves.items()}
-        if expected != found:
-            raise TacitError(
-                f"The checkpoint in {str(folder)!r} belongs to another experiment: its leaves are "
-                f"{found}, this one has {expected}; remove that folder to begin anew."
-            )
+        saved = load_pair(folder, expected)
+        if saved is None:
+            return None
+        self.state, self.best, note = saved
         return note
 
     def save_best(self, folder: Path) -> None:
@@ -132,17 +119,21 @@ class FederatedCourse:
         )
 
     def cost(self, rounds: int) -> dict[str, int]:
-        width = self.state_width
-        one_way = self.algorithm.floats_exchanged * width
+        width, algorithm = self.state_width, self.algorithm
+        up, down = algorithm.floats_up * width, algorithm.floats_down * width
         exchanges = 0
-        if one_way:
-            exchanges = sum(len(self._participants(n).user_P) for n in range(1, rounds + 1))
+        if up:
+            exchanges = sum(
+                algorithm.exchanges(n, len(self._participants(n).user_P))
+                for n in range(1, rounds + 1)
+            )
         return {
-            "bytes_up": one_way,
-            "bytes_down": one_way,
+            "bytes_up": up,
+            "bytes_down": down,
             "exchanges": exchanges,
-            "bytes_total_to_selected_round": exchanges * 2 * one_way,
-            "client_bytes": self.algorithm.floats_on_client * width,
+            "bytes_total_to_selected_round": exchanges * (up + down),
+            "client_bytes": algorithm.floats_on_client * width,
+            "client_bytes_at_peak": algorithm.floats_at_peak * width,
         }
 
     @property
@@ -150,7 +141,7 @@ class FederatedCourse:
         return 8 if self.experiment.precision == "float64" else 4
 
     def server_reads(self) -> list[str]:
-        if not self.algorithm.floats_exchanged:
+        if not self.algorithm.communicates:
             return ["nothing leaves the device"]
         channel = self.algorithm.method.channel
         said = [link.says() for link in channel]
@@ -159,6 +150,9 @@ class FederatedCourse:
             dense = [link for link in channel if "dense" in link.gives]
             said = [link.says() for link in channel if link not in dense]
             said.append("how much the noise hides is not accounted for yet")
-        if self.algorithm.method.server.weight(1) != self.algorithm.method.server.weight(2):
+        server = self.algorithm.method.server
+        if isinstance(server, TableRule):
+            said.append("the server reads every single table, so a sum would not be enough")
+        elif server.weight(1) != server.weight(2):
             said.append("the server is told how many interactions a client has")
         return said

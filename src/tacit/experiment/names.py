@@ -35,6 +35,23 @@ def run_name(experiment: Experiment) -> str:
     >>> run_name(resolve("fedmf", plugins=["clip:bound=1"]))
     'fedmf+clip-planted-clean-seed0'
     """
-    parts = "+".join([experiment.name, *(parse(spelling)[0] for spelling in experiment.plugins)])
     data = dataset_name(experiment.data.name)
-    return f"{slug(parts)}-{data}-{slug(experiment.protocol.name)}-seed{experiment.seed}"
+    return f"{_parts(experiment)}-{data}-{slug(experiment.protocol.name)}-seed{experiment.seed}"
+
+
+def audit_name(experiment: Experiment, *, named: bool) -> str:
+    """The default folder of an audit; its protocol is `named` where only one is audited.
+
+    >>> from tacit.experiment.resolve import resolve
+    >>> audit_name(resolve("fedmf"), named=False), audit_name(resolve("fedmf"), named=True)
+    ('audit-fedmf-planted-seed0', 'audit-fedmf-planted-clean-seed0')
+    """
+    data = dataset_name(experiment.data.name)
+    protocol = f"-{slug(experiment.protocol.name)}" if named else ""
+    return f"audit-{_parts(experiment)}-{data}{protocol}-seed{experiment.seed}"
+
+
+def _parts(experiment: Experiment) -> str:
+    """Method and plug-ins, the latter without their arguments."""
+    plugins = (parse(spelling)[0] for spelling in experiment.plugins)
+    return slug("+".join([experiment.name, *plugins]))

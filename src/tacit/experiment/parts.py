@@ -5,6 +5,7 @@ from __future__ import annotations
 from tacit.backbones.dot import DotProduct
 from tacit.backbones.head import LinearHead
 from tacit.backbones.mlp import SharedMlp
+from tacit.backbones.mlp_head import MlpHead
 from tacit.channel.clip import Clip
 from tacit.channel.dense import Dense
 from tacit.channel.gaussian import Gaussian
@@ -14,13 +15,29 @@ from tacit.core.optim import OPTIMISERS
 from tacit.items.id_only import IdOnly
 from tacit.local.alternate import Alternate
 from tacit.local.joint import Joint
+from tacit.local.reconstruct import Reconstruct
 from tacit.methods.ease import Ease
+from tacit.methods.fcf_als import FcfAls
+from tacit.methods.feddae import FedDAE
+from tacit.methods.fedease import FedEase
+from tacit.methods.fedpergnn import FedPerGNN
+from tacit.methods.fedspectral import FedSpectral
+from tacit.methods.metamf import MetaMF
+from tacit.methods.mf import Mf
+from tacit.methods.ncf import Ncf
+from tacit.methods.neumf import NeuMf
 from tacit.methods.popularity import Popularity
 from tacit.methods.pure_svd import PureSvd
 from tacit.methods.random_order import RandomOrder
 from tacit.objectives.bce import BinaryCrossEntropy
+from tacit.server.clusters import ClusterMean
+from tacit.server.graph import GraphMean
 from tacit.server.mean import Mean
+from tacit.sync.additive import Additive
+from tacit.sync.contrast import GroupKept
+from tacit.sync.guidance import AdaptiveGuidance
 from tacit.sync.isolated import Isolated
+from tacit.sync.proximal import Proximal
 from tacit.sync.replace import Replace
 
 PARTS: dict[str, type] = {
@@ -29,14 +46,29 @@ PARTS: dict[str, type] = {
     "random": RandomOrder,
     "ease": Ease,
     "pure_svd": PureSvd,
+    "fedspectral": FedSpectral,
+    "fedease": FedEase,
+    "fcf_als": FcfAls,
+    "mf": Mf,
+    "ncf": Ncf,
+    "neumf": NeuMf,
+    "feddae": FedDAE,
+    "metamf": MetaMF,
+    "fedpergnn": FedPerGNN,
     "dot": DotProduct,
     "linear_head": LinearHead,
     "shared_mlp": SharedMlp,
+    "mlp_head": MlpHead,
     "id_only": IdOnly,
     "replace": Replace,
     "isolated": Isolated,
+    "guidance": AdaptiveGuidance,
+    "additive": Additive,
+    "proximal": Proximal,
+    "group_kept": GroupKept,
     "joint": Joint,
     "alternate": Alternate,
+    "reconstruct": Reconstruct,
     **OPTIMISERS,
     "bce": BinaryCrossEntropy,
     "dense": Dense,
@@ -44,6 +76,8 @@ PARTS: dict[str, type] = {
     "gaussian": Gaussian,
     "laplace": Laplace,
     "mean": Mean,
+    "graph_mean": GraphMean,
+    "cluster_mean": ClusterMean,
 }
 
 PART_NAMES: dict[type, str] = {part: name for name, part in PARTS.items()}

@@ -4,42 +4,46 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
-from tacit.channel.clip import Clip
-from tacit.channel.gaussian import Gaussian
-from tacit.channel.laplace import Laplace
 from tacit.core.method import Method
-from tacit.core.parts import Transform
 from tacit.errors import TacitError, nearest
 from tacit.experiment.codec import check_leaf
-
-
-def through(method: Method, link: Transform) -> Method:
-    """The method with one more link at the end of its channel.
-
-    >>> from tacit.methods import fedmf
-    >>> through(fedmf(), Clip(bound=1.0)).channel[-1]
-    Clip(bound=1.0, order=2)
-    """
-    return replace(method, channel=(*method.channel, link))
+from tacit.plugins.channel import clip, gaussian, laplace
+from tacit.plugins.dual_personalised import dual_personalised
+from tacit.plugins.fedrkg import fedrkg, global_table, knowledge_guidance, personal_table
 
 
 @dataclass(frozen=True)
 class Plugin:
-    """A plug-in: what it builds from its arguments, and the protocol of its paper if it has one."""
+    """A plug-in: a function from a method and arguments to a method, and the protocol of its paper
+    if it has one, with the rounds that the paper trains."""
 
-    apply: Callable[[Method, Any], Method]
-    part: type
+    apply: Callable[..., Method]
     summary: str
     protocol: str | None = None
+    rounds: int | None = None
 
+
+DUAL_PERSONALISED = Plugin(
+    dual_personalised, "private scorer, privately tuned item table (PFedRec's two rules)", "pfedrec"
+)
 
 PLUGINS: dict[str, Plugin] = {
-    "clip": Plugin(through, Clip, "bound the norm of each upload"),
-    "gaussian": Plugin(through, Gaussian, "Gaussian noise on uploads (needs clip before it)"),
-    "laplace": Plugin(through, Laplace, "Laplace noise on uploads, as in PFedRec's variant"),
+    "clip": Plugin(clip, "bound the norm of each upload"),
+    "gaussian": Plugin(gaussian, "Gaussian noise on uploads (needs clip before it)"),
+    "laplace": Plugin(laplace, "Laplace noise on uploads, as in PFedRec's variant"),
+    "dual_personalised": DUAL_PERSONALISED,
+    "dualper": DUAL_PERSONALISED,
+    "fedrkg": Plugin(
+        fedrkg, "personal table, guided by the mean of all through a learned gate", "fedrkg", 1000
+    ),
+    "fedrkg_without_ag": Plugin(
+        knowledge_guidance, "FedRKG without the gate: fixed guidance", "fedrkg", 1000
+    ),
+    "gie": Plugin(global_table, "FedRKG's ablation: the global table replaces all", "fedrkg", 1000),
+    "pie": Plugin(personal_table, "FedRKG's ablation: tables never meet", "fedrkg", 1000),
 }
 
 
@@ -73,13 +77,15 @@ def apply_plugin(method: Method, spelling: str) -> Method:
     if name not in PLUGINS:
         raise TacitError(f"Unknown plug-in {name!r}; {nearest(name, PLUGINS)}")
     plugin = PLUGINS[name]
-    known = inspect.get_annotations(plugin.part, eval_str=True)
+    parameters = list(inspect.signature(plugin.apply, eval_str=True).parameters.values())[1:]
+    known = {parameter.name: parameter.annotation for parameter in parameters}
     values: dict[str, Any] = {}
     for key, text in arguments.items():
         if key not in known:
-            raise TacitError(f"Plug-in {name!r} has no {key!r}; {nearest(key, known)}")
+            ending = nearest(key, known) if known else "it takes none."
+            raise TacitError(f"Plug-in {name!r} has no {key!r}; {ending}")
         values[key] = check_leaf(_number(text), known[key], f"{name}.{key}")
-    return plugin.apply(method, plugin.part(**values))
+    return plugin.apply(method, **values)
 
 
 def _number(text: str) -> int | float | str:

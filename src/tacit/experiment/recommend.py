@@ -8,10 +8,14 @@ from pathlib import Path
 import numpy as np
 
 from tacit import streams
+from tacit.core.central import TrainedCentralMethod
 from tacit.core.compose import compose
+from tacit.core.direct import DirectMethod
 from tacit.core.method import Method
 from tacit.core.types import Task
 from tacit.data.dataset import Dataset
+from tacit.engines.direct_newcomer import direct_newcomer_scores
+from tacit.engines.direct_scoring import DirectScorer
 from tacit.engines.newcomer import newcomer_scores
 from tacit.engines.scoring import Scorer
 from tacit.engines.state import State
@@ -128,6 +132,10 @@ def _known_scores(
     if isinstance(experiment.method, Method):
         algorithm = compose(experiment.method, Task(train.n_users, train.n_items))
         return Scorer(algorithm, _model(folder))(np.array([code]))[0]
+    if isinstance(experiment.method, DirectMethod):
+        return DirectScorer(experiment.method, train, _model(folder))(np.array([code]))[0]
+    if isinstance(experiment.method, TrainedCentralMethod):
+        return experiment.method.score(_model(folder).shared, np.array([code]))[0]
     scorer = experiment.method.fit(train, selected - 1, experiment.seed)
     return scorer.score([train.positives[code]], train.user_key_U[[code]])[0]
 
@@ -147,6 +155,24 @@ def _new_scores(
             name=name,
             seed=experiment.seed,
             rounds=NEWCOMER_ROUNDS,
+        )
+    if isinstance(experiment.method, DirectMethod):
+        return direct_newcomer_scores(
+            experiment.method,
+            _model(folder).shared,
+            known,
+            n_items=train.n_items,
+            name=name,
+            seed=experiment.seed,
+            rounds=NEWCOMER_ROUNDS,
+        )
+    if isinstance(experiment.method, TrainedCentralMethod):
+        return experiment.method.score_newcomer(
+            _model(folder).shared,
+            known,
+            name=name,
+            seed=experiment.seed,
+            epochs=NEWCOMER_ROUNDS,
         )
     scorer = experiment.method.fit(train, selected - 1, experiment.seed)
     return scorer.score([known], np.array([name], dtype=np.uint64))[0]

@@ -74,7 +74,7 @@ def resolve(
     experiment = Experiment(
         name=method,
         method=built,
-        rounds=entry.rounds if rounds is None else rounds,
+        rounds=paper_rounds(method, plugins) if rounds is None else rounds,
         preset=preset,
         plugins=tuple(plugins),
         data=DataSpec(data, tuple(sorted((columns or {}).items())), min_user),
@@ -89,6 +89,16 @@ def resolve(
     experiment = named_truly(experiment)
     experiment.check()
     return experiment
+
+
+def paper_rounds(method: str, plugins: Sequence[str]) -> int:
+    """How long the paper trains: that of the outermost plug-in which says, or of the method.
+
+    >>> paper_rounds("fedmf", ["fedrkg", "clip"])
+    1000
+    """
+    said = [PLUGINS[parse(spelling)[0]].rounds for spelling in plugins]
+    return next((n for n in reversed(said) if n is not None), METHODS[method].rounds)
 
 
 def apply_set(experiment: Experiment, setting: str) -> Experiment:

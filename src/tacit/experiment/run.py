@@ -49,10 +49,12 @@ def run(
     resume: bool = False,
     watch: Watcher | None = None,
     checkpoint_seconds: float | None = None,
+    keep_model: bool = True,
 ) -> dict[str, Any]:
     """Run to the end (or continue) in the folder `out`; the result is also `out/run.json`.
 
-    A checkpoint is written between rounds, every 15 seconds unless told otherwise.
+    A checkpoint is written between rounds, every 15 seconds unless told otherwise. Without
+    `keep_model` a finished run keeps its numbers and ranks alone: personal tables are large.
 
     >>> import tempfile
     >>> from tacit.experiment.resolve import resolve
@@ -73,7 +75,11 @@ def run(
         return folder.result()
     pause = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
     try:
-        return _Run(experiment, prepared, course, folder, threads, watch or Silent(), pause).play()
+        running = _Run(experiment, prepared, course, folder, threads, watch or Silent(), pause)
+        result = running.play(keep_model)
+        if not keep_model and folder.checkpoint_dir.exists():
+            shutil.rmtree(folder.checkpoint_dir)
+        return result
     except RunInterruptedError:
         raise
     except TacitError:
@@ -101,7 +107,7 @@ class _Run:
         self.stop_asked = False
         self.clock = (time.perf_counter(), time.process_time())
 
-    def play(self) -> dict[str, Any]:
+    def play(self, keep_model: bool) -> dict[str, Any]:
         self._restore()
         rounds = self.course.rounds
         self.watch.begin(self.experiment, self.prepared, self.course.describe(), rounds)
@@ -113,7 +119,7 @@ class _Run:
             self.watch.end()
             if listening:
                 signal.signal(signal.SIGINT, before)
-        return self._release()
+        return self._release(keep_model)
 
     def _ask_to_stop(self, *_: object) -> None:
         if self.stop_asked:
@@ -121,6 +127,8 @@ class _Run:
         self.stop_asked = True
 
     def _rounds(self, rounds: int) -> None:
+        # tables of gigabytes take seconds to write: never more than a tenth of the time
+        pause, save_took = self.checkpoint_seconds, 0.0
         saved_at = time.perf_counter()
         first = len(self.records) + 1
         patience = self.experiment.protocol.patience
@@ -144,10 +152,12 @@ class _Run:
                     f"Stopped after round {number} of {rounds}; continue with --resume --out "
                     f"{self.folder.path}."
                 )
-            waited_for = time.perf_counter() - saved_at
-            if waited_for > self.checkpoint_seconds and number < rounds:
+            began = time.perf_counter()
+            wait = max(pause, 10 * save_took) if pause else 0.0
+            if began - saved_at > wait and number < rounds:
                 self._save()
                 saved_at = time.perf_counter()
+                save_took = saved_at - began
 
     def _validate(self, number: int) -> dict[str, Any]:
         protocol, split = self.experiment.protocol, self.prepared.split
@@ -201,11 +211,12 @@ class _Run:
             self.records = [json.loads(line) for line in lines]
         write_text(self.folder.metrics_file, "".join(line + "\n" for line in lines))
 
-    def _release(self) -> dict[str, Any]:
+    def _release(self, keep_model: bool) -> dict[str, Any]:
         """Open the selected round's test ranks, once, and write the result."""
         self._tick()
         selected = self.progress.selected_round
-        self.course.save_best(self.folder.model_dir)
+        if keep_model:
+            self.course.save_best(self.folder.model_dir)
         sealed = self.folder.sealed_file(selected)
         result = make_result(
             self.experiment,

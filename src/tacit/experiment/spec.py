@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from tacit.core.central import CentralMethod
+from tacit.core.central import CentralMethod, TrainedCentralMethod
 from tacit.core.compose import compose
+from tacit.core.direct import DirectMethod
 from tacit.core.method import Method
 from tacit.core.types import Task
 from tacit.data.protocol import CLEAN, Protocol
@@ -38,7 +39,7 @@ class Experiment:
     """
 
     name: str  # the method's name in the list, for people
-    method: Method | CentralMethod
+    method: Method | CentralMethod | DirectMethod | TrainedCentralMethod
     rounds: int
     preset: str = "paper"
     plugins: tuple[str, ...] = ()
@@ -78,7 +79,9 @@ class Experiment:
         if isinstance(self.method, Method):
             compose(self.method, Task(n_users=1, n_items=1))
             _check_channel_numbers(self.method)
-        elif self.method.settings < 1:
+        elif isinstance(self.method, DirectMethod):
+            _check_leaves(self.name, self.method)
+        elif isinstance(self.method, CentralMethod) and self.method.settings < 1:
             raise TacitError(f"{self.name} has no setting to try; give it at least one.")
 
     @property
@@ -98,6 +101,14 @@ def _is_text(name: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
+
+
+def _check_leaves(name: str, method: DirectMethod) -> None:
+    """A leaf that is shared and private at once would leave the device under another name."""
+    task = Task(n_users=1, n_items=1)
+    both = set(method.shared(task)) & set(method.private(task))
+    if both:
+        raise TacitError(f"{name} declares {sorted(both)} as shared and as private; rename one.")
 
 
 def _check_channel_numbers(method: Method) -> None:

@@ -12,7 +12,7 @@ from tacit.core.types import Phase
 class Alternate:
     """Per batch: a step of the private scorer, then a step of the item rows under the new scorer.
 
-    >>> [phase.groups for phase in Alternate().phases]
+    >>> [phase.groups for phase in Alternate().phases(0)]
     [('model',), ('items',)]
     """
 
@@ -23,5 +23,8 @@ class Alternate:
     gradient_clip: float | None = None
 
     @property
-    def phases(self) -> tuple[Phase, ...]:
+    def forgets(self) -> bool:
+        return False
+
+    def phases(self, epoch: int) -> tuple[Phase, ...]:
         return (Phase(("model",)), Phase(("items",)))

@@ -14,7 +14,7 @@ class Joint:
 
     `gradient_clip` bounds the norm of a step's gradient over all leaves that move in it.
 
-    >>> len(Joint().phases)
+    >>> len(Joint().phases(0))
     1
     """
 
@@ -25,5 +25,8 @@ class Joint:
     gradient_clip: float | None = None
 
     @property
-    def phases(self) -> tuple[Phase, ...]:
+    def forgets(self) -> bool:
+        return False
+
+    def phases(self, epoch: int) -> tuple[Phase, ...]:
         return (Phase(("model", "items")),)

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tacit.core.central import CentralMethod
+from tacit.core.central import CentralMethod, TrainedCentralMethod
+from tacit.core.direct import DirectMethod
 from tacit.core.method import Method
 from tacit.errors import TacitError, nearest
 
@@ -23,13 +24,15 @@ class Entry:
     "clean" where there is none.
     """
 
-    build: Callable[..., Method | CentralMethod]
+    build: Callable[..., Method | CentralMethod | DirectMethod | TrainedCentralMethod]
     summary: str
     rounds: int
     protocol: str = "clean"
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"paper": {}})
 
-    def method(self, preset: str = "paper") -> Method | CentralMethod:
+    def method(
+        self, preset: str = "paper"
+    ) -> Method | CentralMethod | DirectMethod | TrainedCentralMethod:
         """The method under one of its presets.
 
         >>> from tacit.methods import METHODS

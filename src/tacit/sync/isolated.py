@@ -1,13 +1,13 @@
-"""No federation at all: a dense personal table that is never sent and never overwritten."""
+"""No synchronisation: a personal table that is never sent and never overwritten."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from torch import Tensor
 
-from tacit.core.types import OWN_ITEMS, Params
+from tacit.core.types import OWN_ITEMS, Init, Params
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,26 @@ class Isolated:
     """
 
     @property
-    def trains(self) -> str:
-        return OWN_ITEMS
+    def trains(self) -> tuple[str, ...]:
+        return (OWN_ITEMS,)
+
+    @property
+    def rows(self) -> Literal["touched"]:
+        return "touched"
+
+    @property
+    def restarts(self) -> bool:
+        return False
 
     @property
     def scores_with(self) -> Literal["own"]:
         return "own"
+
+    def shared(self, table: Init) -> dict[str, Init]:
+        return {}
+
+    def private(self, table: Init) -> dict[str, Init]:
+        return {OWN_ITEMS: replace(table, same=True)}
 
     def sends(self, round_number: int) -> bool:
         return False

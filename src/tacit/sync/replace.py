@@ -7,7 +7,7 @@ from typing import Literal
 
 from torch import Tensor
 
-from tacit.core.types import ITEMS, Params
+from tacit.core.types import ITEMS, Init, Params
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,26 @@ class Replace:
     keep: bool = False
 
     @property
-    def trains(self) -> str:
-        return ITEMS
+    def trains(self) -> tuple[str, ...]:
+        return (ITEMS,)
+
+    @property
+    def rows(self) -> Literal["touched"]:
+        return "touched"
+
+    @property
+    def restarts(self) -> bool:
+        return False
 
     @property
     def scores_with(self) -> Literal["global", "tuned"]:
         return "tuned" if self.keep else "global"
+
+    def shared(self, table: Init) -> dict[str, Init]:
+        return {ITEMS: table}
+
+    def private(self, table: Init) -> dict[str, Init]:
+        return {}
 
     def sends(self, round_number: int) -> bool:
         return True

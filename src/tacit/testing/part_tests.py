@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from tacit.core.parts import Sync, Transform
+from tacit.core.parts import ServerRule, Sync, TableRule, Transform
 from tacit.core.types import ITEMS, OWN_ITEMS
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
@@ -16,6 +16,7 @@ from tacit.engines.cohort import CohortEngine
 from tacit.engines.loop import LoopEngine
 from tacit.experiment.codec import decode, encode
 from tacit.methods import fedmf
+from tacit.server.mean import Mean
 from tacit.testing.play import same_to, trace
 from tacit.testing.worlds import ragged
 
@@ -72,9 +73,13 @@ class ChannelTests:
 
 
 class SyncTests:
-    """For a synchronisation rule: it reads rows one by one, and says honestly what it sends."""
+    """For a synchronisation rule: it reads rows one by one, and says honestly what it sends.
+
+    `server` is the server that it needs.
+    """
 
     sync: ClassVar[Sync]
+    server: ClassVar[ServerRule | TableRule] = Mean()
 
     def test_reading_is_row_wise(self) -> None:
         generator = torch.Generator().manual_seed(0)
@@ -85,7 +90,7 @@ class SyncTests:
 
     def test_the_global_table_moves_only_if_something_is_sent(self) -> None:
         train = split_dataset(ragged(), CLEAN).train
-        method = replace(fedmf(dim=4), sync=self.sync)
+        method = replace(fedmf(dim=4), sync=self.sync, server=self.server)
         found = trace(method, train, LoopEngine(), rounds=1)
         moved = ITEMS in found.end and not torch.equal(found.start[ITEMS], found.end[ITEMS])
         assert moved == self.sync.sends(1)

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import torch
 
-from tacit.core.central import CentralMethod
+from tacit.core.central import CentralMethod, TrainedCentralMethod
 from tacit.core.compose import Algorithm, compose
+from tacit.core.direct import DirectMethod
 from tacit.core.method import Method
 from tacit.core.types import Params, Task
 from tacit.data.dataset import Dataset
@@ -24,7 +25,7 @@ from tacit.experiment.spec import Experiment
 
 
 def play(
-    method: Method | CentralMethod,
+    method: Method | CentralMethod | DirectMethod | TrainedCentralMethod,
     world: Dataset,
     *,
     protocol: Protocol = CLEAN,
@@ -83,18 +84,18 @@ def trace(
     """
     algorithm = algorithm_for(method, train)
     state = engine.start(algorithm, train, seed)
-    start = _leaves(state)
+    start = state_leaves(state)
     who = participation or Participation(ratio=0.7, dropout=0.2)
     for number in range(1, rounds + 1):
         engine.round(algorithm, train, state, who.draw(train, seed, number), seed)
-    return Trace(start, _leaves(state), state)
+    return Trace(start, state_leaves(state), state)
 
 
 def algorithm_for(method: Method, train: TrainView) -> Algorithm:
     return compose(method, Task(train.n_users, train.n_items))
 
 
-def _leaves(state: State) -> Params:
+def state_leaves(state: State) -> Params:
     return {name: leaf.clone() for name, leaf in (*state.shared.items(), *state.private.items())}
 
 

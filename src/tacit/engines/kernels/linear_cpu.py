@@ -36,6 +36,23 @@ def _slope(decay, label, on_probabilities, one, floor):  # type: ignore[no-untyp
     return slope
 
 
+# What moves in a batch: everything at once, the scorer then the rows, or one of them alone.
+JOINT, ALTERNATE, MODEL_ONLY, ITEMS_ONLY = 0, 1, 2, 3
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", inline="always")
+def _row_square(slope, where, size, row_slope, zero):  # type: ignore[no-untyped-def]
+    """Sum over distinct rows of (sum of slopes)²: a row's gradient is that sum times the vector."""
+    for t in range(size):
+        row_slope[where[t]] += slope[t]
+    square = zero
+    for t in range(size):
+        summed = row_slope[where[t]]
+        square += summed * summed
+        row_slope[where[t]] = zero
+    return square
+
+
 @numba.njit(cache=True, fastmath=_FAST, error_model="numpy", parallel=True)
 def linear_rounds(  # type: ignore[no-untyped-def]
     chunk_start,
@@ -58,7 +75,8 @@ def linear_rounds(  # type: ignore[no-untyped-def]
     item_rate,
     constants,
     share_of_size,
-    alternate,
+    modes,
+    gradient_clip,
     on_probabilities,
     has_bias,
     clip_order,
@@ -94,6 +112,7 @@ def linear_rounds(  # type: ignore[no-untyped-def]
         slope = np.empty(min(batch, longest), vector_UD.dtype)
         where = np.empty(min(batch, longest), np.int64)
         gradient = np.empty(width, vector_UD.dtype)
+        row_slope = np.zeros(room if gradient_clip > zero else 1, vector_UD.dtype)
         loss_sum = 0.0
         for k in range(chunk_start[chunk], chunk_start[chunk + 1]):
             user = users[k]
@@ -102,6 +121,7 @@ def linear_rounds(  # type: ignore[no-untyped-def]
             vector = vector_UD[user]
             count = 0
             for epoch in range(epochs):
+                mode = modes[epoch]
                 negative_key, shuffle_key = client_keys(
                     seed, round_number, epoch, redraw, user_keys[user]
                 )
@@ -158,11 +178,25 @@ def linear_rounds(  # type: ignore[no-untyped-def]
                         for d in range(width):
                             gradient[d] += step * rows[row, d]
                     loss_sum += np.log(product)
-                    if alternate:
+                    model_scale = one
+                    if gradient_clip > zero:
+                        square = zero
+                        if mode != ITEMS_ONLY:
+                            square += _dot(gradient, gradient, width)
+                            if has_bias:
+                                square += bias_gradient * bias_gradient
+                        if mode in (JOINT, ITEMS_ONLY):
+                            rows_square = _row_square(slope, where, size, row_slope, zero)
+                            square += rows_square * _dot(vector, vector, width)
+                        norm = np.sqrt(square)
+                        if norm > gradient_clip:
+                            model_scale = gradient_clip / norm
+                    item_scale = model_scale
+                    if mode == ALTERNATE:
                         for d in range(width):
-                            vector[d] -= vector_rate * gradient[d]
+                            vector[d] -= vector_rate * (model_scale * gradient[d])
                         if has_bias:
-                            bias_U[user] -= vector_rate * bias_gradient
+                            bias_U[user] -= vector_rate * (model_scale * bias_gradient)
                         for t in range(size):
                             logit = _dot(rows[where[t]], vector, width)
                             if has_bias:
@@ -170,16 +204,23 @@ def linear_rounds(  # type: ignore[no-untyped-def]
                             label = one if labels[low + t] else zero
                             decay = np.exp(-logit)
                             slope[t] = _slope(decay, label, on_probabilities, one, floor) * share
-                    for t in range(size):
-                        step = item_rate * slope[t]
-                        row = where[t]
+                        item_scale = one
+                        if gradient_clip > zero:
+                            square = _row_square(slope, where, size, row_slope, zero)
+                            norm = np.sqrt(square * _dot(vector, vector, width))
+                            if norm > gradient_clip:
+                                item_scale = gradient_clip / norm
+                    if mode != MODEL_ONLY:
+                        for t in range(size):
+                            step = item_rate * (item_scale * slope[t])
+                            row = where[t]
+                            for d in range(width):
+                                rows[row, d] -= step * vector[d]
+                    if mode in (JOINT, MODEL_ONLY):
                         for d in range(width):
-                            rows[row, d] -= step * vector[d]
-                    if not alternate:
-                        for d in range(width):
-                            vector[d] -= vector_rate * gradient[d]
+                            vector[d] -= vector_rate * (model_scale * gradient[d])
                         if has_bias:
-                            bias_U[user] -= vector_rate * bias_gradient
+                            bias_U[user] -= vector_rate * (model_scale * bias_gradient)
             factor = 1.0
             if clip_order > 0 and not has_own:  # an own table has no global one beside it
                 norm = 0.0
@@ -226,3 +267,18 @@ def overlay_linear(  # type: ignore[no-untyped-def]
             if has_bias:
                 logit += bias_U[user]
             score_BI[b, tuned_item[c]] = logit
+
+
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def score_own_linear(  # type: ignore[no-untyped-def]
+    score_BI, users, own, vector_UD, bias_U, has_bias
+):
+    """Logits of each user over its own dense table, which is read in place."""
+    width = vector_UD.shape[1]
+    for b in range(len(users)):
+        user = users[b]
+        for item in range(own.shape[1]):
+            logit = _dot(own[user, item], vector_UD[user], width)
+            if has_bias:
+                logit += bias_U[user]
+            score_BI[b, item] = logit

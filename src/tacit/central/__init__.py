@@ -1,0 +1,1 @@
+"""Training on all histories at once: samples, lazy rows, and models of pairs."""

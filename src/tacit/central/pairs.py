@@ -1,0 +1,168 @@
+"""Models that score a pair (user, item) from a row of each, trained on all histories at once.
+
+Samples are everybody's positives and 4 negatives each, drawn anew in every epoch and shuffled
+across users; the loss is the mean binary cross-entropy on logits of a mini-batch. Only the rows
+that a batch reads move, with Adam too: while nobody reads a row, its moments and its count of steps
+stand still ("lazy" Adam). Dense Adam, which most released code uses, lets a row drift on its old
+moments between two reads; rare rows then move further in an epoch, so its rates and numbers of
+epochs are not quite ours.
+
+Plain descent on a mean loss hardly moves anything: a row has one or two samples in a batch of 256,
+so its step is about rate/256 of its gradient. `Sgd` needs a rate a few hundred times higher than
+usual (`rate=25.6` is 0.1 on the sum over a batch).
+
+An item without any train interaction is only ever drawn as a negative, if at all: its row stays
+near its tiny first draw or is pushed down. Nothing special is done about it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tacit.central.newcomer import first_rows, newcomer_rows
+from tacit.central.rows import Law, step_rows, with_row_moments
+from tacit.central.samples import Samples, draw_epoch
+from tacit.core.moments import without_moments
+from tacit.core.optim import Adam, Sgd
+from tacit.core.types import Init, Params
+from tacit.data.sampling import Sampling
+from tacit.data.views import TrainView
+from tacit.errors import TacitError
+from tacit.objectives.bce import BinaryCrossEntropy
+
+TOWER = "tower"  # all leaves of the tower as one row, so that one step moves them
+TABLE_SCALE = 0.01  # standard deviation of all tables at the start
+_NOBODY = np.zeros(1, dtype=np.uint64)
+_PAIRS_AT_ONCE = 1 << 14  # scored together, so that what hidden layers make of them stays in cache
+
+
+@dataclass(frozen=True)
+class PairModel(ABC):
+    """What central models of pairs have in common; a subclass declares its leaves and its logit."""
+
+    dim: int = 32
+    batch: int = 256
+    sampling: Sampling = Sampling()
+    optimiser: Adam | Sgd = Adam(lifetime="persistent")
+
+    def __post_init__(self) -> None:
+        for name, value in (("dim", self.dim), ("batch", self.batch)):
+            if value < 1:
+                raise TacitError(f"{name} is {value}; it must be at least 1.")
+
+    @abstractmethod
+    def user_tables(self) -> dict[str, Init]:
+        """One row of each table that has a row for every user."""
+
+    @abstractmethod
+    def item_tables(self) -> dict[str, Init]: ...
+    @abstractmethod
+    def tower(self) -> dict[str, Init]:
+        """Leaves that every pair goes through; none for a dot product."""
+
+    @abstractmethod
+    def logit(self, p: Params) -> Tensor:
+        """Logits of pairs; `p` holds the tower's leaves, and rows whose leading axes broadcast."""
+
+    def start(self, train: TrainView, seed: int, dtype: torch.dtype = torch.float32) -> Params:
+        """First values (a user's depend on the user's id), and moments at zero."""
+        tables = {
+            leaf: first_rows(init, leaf, seed, train.user_key_U, dtype)
+            for leaf, init in self.user_tables().items()
+        }
+        for leaf, row in self.item_tables().items():
+            init = Init((train.n_items, *row.shape), row.law, row.scale)
+            tables[leaf] = first_rows(init, leaf, seed, _NOBODY, dtype)[0]
+        tower = [
+            first_rows(init, leaf, seed, _NOBODY, dtype).reshape(1, -1)
+            for leaf, init in self.tower().items()
+        ]
+        if tower:
+            tables[TOWER] = torch.cat(tower, dim=1)
+        return with_row_moments(tables, self.optimiser)
+
+    def epoch(
+        self, leaves: Params, train: TrainView, seed: int, number: int
+    ) -> tuple[Params, float]:
+        """The leaves after epoch `number` (from 1), and its mean loss; what came in stays as is."""
+        leaves = {leaf: value.clone() for leaf, value in leaves.items()}
+        if self.optimiser.lifetime == "round":
+            leaves = with_row_moments(without_moments(leaves), self.optimiser)
+        samples = draw_epoch(train, self.sampling, seed=seed, number=number)
+        loss = self.descend(leaves, samples, self.law(leaves, number, train.n_items))
+        return leaves, loss / len(samples) if len(samples) else float("nan")
+
+    def law(self, leaves: Params, number: int, n_items: int) -> Law:
+        kind = next(iter(leaves.values())).numpy().dtype.type
+        return Law.of(self.optimiser, self.optimiser.rate_at(number, n_items), kind)
+
+    def descend(self, leaves: Params, samples: Samples, law: Law) -> float:
+        """All batches of an epoch, in place; the sum of the losses."""
+        rows = dict.fromkeys(self.user_tables(), samples.user_N)
+        rows |= dict.fromkeys(self.item_tables(), samples.item_N)
+        total = 0.0
+        for low in range(0, len(samples), self.batch):
+            label_B = samples.label_N[low : low + self.batch]
+            row_B = {leaf: row_N[low : low + self.batch] for leaf, row_N in rows.items()}
+            if TOWER in leaves:
+                row_B[TOWER] = np.zeros(1, dtype=np.int64)
+            moving = {leaf: leaves[leaf][torch.from_numpy(rows)] for leaf, rows in row_B.items()}
+            loss, slope = self.slope(moving, {}, label_B, len(label_B))
+            total += loss * len(label_B)
+            for leaf, gradient in slope.items():
+                step_rows(leaves, leaf, row_B[leaf], gradient, law)
+        return total
+
+    def slope(
+        self, moving: Params, still: Params, label_B: np.ndarray, divisor: int
+    ) -> tuple[float, dict[str, np.ndarray]]:
+        """The loss of a batch and its gradient by what moves: a row for each sample."""
+        moving = {leaf: value.detach().requires_grad_() for leaf, value in moving.items()}
+        logit_B = self.logit(self._unpacked(still | moving))
+        weight_B = torch.full_like(logit_B, 1.0 / divisor)
+        label = torch.from_numpy(label_B).to(logit_B.dtype)
+        loss = BinaryCrossEntropy().loss(logit_B, label, weight_B)
+        gradients = torch.autograd.grad(loss, list(moving.values()))
+        pairs = zip(moving, gradients, strict=True)
+        return loss.item(), {leaf: gradient.contiguous().numpy() for leaf, gradient in pairs}
+
+    def _unpacked(self, p: Params) -> Params:
+        """With the tower's leaves by name instead of its one row."""
+        if TOWER not in p:
+            return p
+        inits = self.tower()
+        pieces = p[TOWER][0].split([init.count for init in inits.values()])
+        named = zip(inits.items(), pieces, strict=True)
+        return p | {leaf: piece.view(init.shape) for (leaf, init), piece in named}
+
+    def score(self, leaves: Params, user_B: np.ndarray) -> np.ndarray:
+        """(B, I) logits of known users."""
+        rows = {leaf: leaves[leaf][torch.from_numpy(user_B)] for leaf in self.user_tables()}
+        return self.score_rows(leaves, rows)
+
+    def score_rows(self, leaves: Params, rows: Params) -> np.ndarray:
+        """(B, I) logits of B users given by their rows."""
+        around = self._unpacked(without_moments(leaves))
+        around |= {leaf: leaves[leaf].unsqueeze(0) for leaf in self.item_tables()}
+        n_users = len(next(iter(rows.values())))
+        size = max(1, _PAIRS_AT_ONCE // self.n_items(leaves))
+        blocks = []
+        for low in range(0, n_users, size):
+            some = {leaf: row_BD[low : low + size].unsqueeze(1) for leaf, row_BD in rows.items()}
+            blocks.append(self.logit(around | some))
+        return torch.cat(blocks).numpy()
+
+    def n_items(self, leaves: Params) -> int:
+        return len(leaves[next(iter(self.item_tables()))])
+
+    def score_newcomer(
+        self, leaves: Params, history: np.ndarray, *, name: int, seed: int, epochs: int
+    ) -> np.ndarray:
+        """(I,) logits for somebody new, whose own rows are fitted and nothing else."""
+        rows = newcomer_rows(self, leaves, history, name=name, seed=seed, epochs=epochs)
+        return self.score_rows(leaves, rows)[0]

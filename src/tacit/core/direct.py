@@ -1,0 +1,99 @@
+"""Federated methods that are no expression over a trained item table: closed forms, hyper-networks,
+autoencoders. They say themselves what a client receives, does and sends.
+
+Every function is for ONE client and pure, and maps over clients (torch.func.vmap): no shapes that
+depend on data, no `.item()`, gradients through torch.func. Engines pad, map and add up.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, Protocol, runtime_checkable
+
+from torch import Tensor
+
+from tacit.core.types import Init, Params, Task
+from tacit.data.sampling import Sampling
+
+
+@dataclass(frozen=True, eq=False)
+class ClientData:
+    """What one client looks at in one round; padding has `real_H` or `weight_N` equal to 0."""
+
+    # its place in the population, for servers that keep something for each user; -1 for a person
+    # who joined after training and has no place
+    user: Tensor
+    history_H: Tensor  # its train items
+    real_H: Tensor
+    item_N: Tensor  # the round's samples: positives and drawn negatives, shuffled
+    label_N: Tensor
+    weight_N: Tensor  # 1 / number of samples
+    noise: Params = field(default_factory=dict)  # this round's own draws, as `noise` declares them
+
+
+@runtime_checkable
+class DirectMethod(Protocol):
+    """A federated method that speaks for itself."""
+
+    @property
+    def reads(self) -> Literal["sum", "each"]:
+        """Whether the server needs only the sum of the uploads, or every single one."""
+        ...
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """How negatives are drawn; None if the method looks at histories alone."""
+        ...
+
+    @property
+    def row_leaves(self) -> frozenset[str]:
+        """Uploaded leaves that come as one row per item of the history; all other rows are zero."""
+        ...
+
+    def shared(self, task: Task) -> dict[str, Init]:
+        """What the server holds, its optimiser's moments included."""
+        ...
+
+    def private(self, task: Task) -> dict[str, Init]: ...
+    def noise(self, task: Task) -> dict[str, Init]:
+        """What each client draws anew in every round (dropout masks, latent noise)."""
+        ...
+
+    def sends(self, round_number: int) -> bool: ...
+    def broadcast(self, shared: Params, user: Tensor) -> Params:
+        """What one client receives."""
+        ...
+
+    def update(
+        self, received: Params, private: Params, data: ClientData, round_number: int
+    ) -> tuple[Params, Params]:
+        """One client's round: its private leaves afterwards, and its upload."""
+        ...
+
+    def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
+        """One upload as the server adds it up: mostly the upload itself."""
+        ...
+
+    def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
+        """The server's next leaves, from the sum over the clients that reported."""
+        ...
+
+    def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
+        """One client's logits over the whole catalogue; `data` has the history and no samples."""
+        ...
+
+    def says(self) -> list[str]:
+        """What a server can read of one client, in sentences for the report."""
+        ...
+
+
+@runtime_checkable
+class AbsorbsBlocks(Protocol):
+    """A method whose absorbed upload is as large as the server: too large to exist once per client.
+
+    Its `row_leaves` are empty.
+    """
+
+    def absorb_block(self, shared: Params, user_B: Tensor, upload: Params) -> Params:
+        """The sum of `absorb` over the stacked uploads of a block of clients."""
+        ...

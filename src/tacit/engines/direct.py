@@ -1,0 +1,173 @@
+"""The engine for methods that speak for themselves: blocks of clients through `torch.func.vmap`.
+
+With `block=1` it is the readable loop: one client after another, nothing padded, nothing mapped.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import vmap
+
+from tacit import streams
+from tacit.core.direct import AbsorbsBlocks, ClientData, DirectMethod
+from tacit.core.types import Init, Params, Task
+from tacit.data.views import TrainView
+from tacit.engines.direct_data import WIDEST_BLOCK, Columns, RoundData, one_client, taken
+from tacit.engines.direct_sum import Total
+from tacit.engines.leaves import draw_leaf
+from tacit.engines.memory import require_memory
+from tacit.engines.participation import Participants
+from tacit.engines.state import State
+
+BLOCK_FLOATS = 2**24  # of leaves that a block may hold copies of
+
+
+@dataclass(frozen=True)
+class DirectEngine:
+    """Rounds of a method that speaks for itself. `block=None` takes what fits, at most 64 clients.
+
+    >>> DirectEngine(block=1).block
+    1
+    """
+
+    dtype: torch.dtype = torch.float32
+    block: int | None = None
+
+    def describe(self, method: DirectMethod, task: Task) -> str:
+        size = self.block_size(method, task)
+        if size == 1:
+            return "direct: one client after another on cpu"
+        return f"direct: blocks of {size} clients on cpu"
+
+    def block_size(self, method: DirectMethod, task: Task) -> int:
+        if self.block is not None:
+            return self.block
+        floats = _count(method.private(task))
+        floats += (
+            _received(method, task)
+            if isinstance(method, AbsorbsBlocks)
+            else _count(method.shared(task))
+        )
+        return max(1, min(WIDEST_BLOCK, BLOCK_FLOATS // max(1, floats)))
+
+    def start(self, method: DirectMethod, train: TrainView, seed: int) -> State:
+        """Every leaf at its first value; a user's values depend on the user's id, not its place."""
+        task = Task(train.n_users, train.n_items)
+        shared, private = method.shared(task), method.private(task)
+        width = torch.empty(0, dtype=self.dtype).element_size()
+        require_memory(
+            # the last round's state and the selected one's; the server's step, in float64
+            2 * width * (_count(shared) + train.n_users * _count(private)) + 24 * _count(shared),
+            what=f"What the server and {train.n_users} clients keep for {train.n_items} items",
+            hint="fewer users (--min-user), fewer items or a method with thinner tables would fit",
+        )
+        nobody = np.zeros(1, dtype=np.uint64)
+        return State(
+            {leaf: self._first(init, leaf, seed, nobody)[0] for leaf, init in shared.items()},
+            {
+                leaf: self._first(init, leaf, seed, train.user_key_U)
+                for leaf, init in private.items()
+            },
+            fresh_U=np.zeros(train.n_users, dtype=bool),
+        )
+
+    def _first(self, init: Init, leaf: str, seed: int, name_U: np.ndarray) -> Tensor:
+        return draw_leaf(init, seed, streams.INIT, streams.name_of(leaf), name_U, self.dtype)
+
+    @torch.no_grad()
+    def round(
+        self,
+        method: DirectMethod,
+        train: TrainView,
+        state: State,
+        participants: Participants,
+        seed: int,
+    ) -> None:
+        """Play one round; `state` is written in place."""
+        number = state.round_number + 1
+        total = self.clients(method, train, state, participants, seed)
+        # A server that waits in vain has nothing to do; one that waits for nobody goes on.
+        if total.clients or not method.sends(number):
+            # float64: what a server solves or decomposes must not depend on the devices' precision
+            before = {leaf: value.double() for leaf, value in state.shared.items()}
+            after = method.step(before, total.leaves, total.clients, number)
+            state.shared = {leaf: after[leaf].to(self.dtype) for leaf in state.shared}
+        state.fresh_U[:] = False
+        state.fresh_U[participants.user_P] = True
+        state.round_number = number
+
+    @torch.no_grad()
+    def clients(
+        self,
+        method: DirectMethod,
+        train: TrainView,
+        state: State,
+        participants: Participants,
+        seed: int,
+        *,
+        place: int | None = None,
+    ) -> Total:
+        """The clients' half of the next round: private leaves are written, uploads added up."""
+        number = state.round_number + 1
+        size = self.block_size(method, Task(train.n_users, train.n_items))
+        data = RoundData.begin(method, train, seed, number, self.dtype, place)
+        total = Total(train.n_items, method.row_leaves)
+        # longest first: clients of a block have similar length
+        order_P = np.argsort(-train.positives.size_U[participants.user_P], kind="stable")
+        for begin in range(0, len(order_P), size):
+            place_B = order_P[begin : begin + size]
+            user_B = participants.user_P[place_B]
+            columns = data.block(user_B)
+            kept, upload = _update(
+                method, state.shared, taken(state.private, user_B), columns, number
+            )
+            for leaf, value in state.private.items():
+                value[torch.from_numpy(user_B)] = kept[leaf].to(self.dtype)
+            reports_B = participants.reports_P[place_B]
+            if method.sends(number) and isinstance(method, AbsorbsBlocks):
+                total.add_block(method, state.shared, upload, columns, reports_B)
+            elif method.sends(number):
+                total.add(upload, columns, reports_B)
+        return total
+
+
+def _count(leaves: dict[str, Init]) -> int:
+    return sum(init.count for init in leaves.values())
+
+
+def _received(method: DirectMethod, task: Task) -> int:
+    """How many floats one client receives, without making any."""
+    shared = {k: torch.empty(v.shape, device="meta") for k, v in method.shared(task).items()}
+    received = method.broadcast(shared, torch.zeros((), dtype=torch.int64, device="meta"))
+    return sum(value.numel() for value in received.values())
+
+
+def _update(
+    method: DirectMethod, shared: Params, private: Params, columns: Columns, round_number: int
+) -> tuple[Params, Params]:
+    """Broadcast, update and absorb for a block: private leaves and uploads, stacked.
+
+    Uploads that only a block can absorb come as they were sent.
+    """
+
+    def client(own: Params, data: ClientData) -> tuple[Params, Params]:
+        received = method.broadcast(shared, data.user)
+        kept, upload = method.update(received, own, data, round_number)
+        if isinstance(method, AbsorbsBlocks):
+            return kept, upload
+        return kept, method.absorb(shared, data.user, upload)
+
+    if len(columns[0]) == 1:
+        own = {leaf: value[0] for leaf, value in private.items()}
+        kept, upload = client(own, one_client(columns))
+        return _stacked(kept), _stacked(upload)
+    mapped = vmap(lambda own, columns: client(own, ClientData(*columns)))(private, columns)
+    return mapped[0], mapped[1]
+
+
+def _stacked(leaves: Params) -> Params:
+    return {leaf: value[None] for leaf, value in leaves.items()}

@@ -1,0 +1,81 @@
+"""When guidance runs in one compiled pass per client, and how it is handed to the kernel."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from tacit.core.compose import Algorithm
+from tacit.core.optim import Sgd
+from tacit.core.types import ITEMS, OWN_ITEMS
+from tacit.data.views import TrainView
+from tacit.engines.kernels.gates_cpu import guide_linear
+from tacit.engines.participation import everybody
+from tacit.engines.state import State
+from tacit.objectives.bce import PROBABILITY_FLOOR, BinaryCrossEntropy
+from tacit.sync.guidance import AdaptiveGuidance
+
+
+def gates_fuse(algorithm: Algorithm) -> bool:
+    """Whether the gate is the paper's, stepped by plain descent, and the scorer is linear."""
+    sync = algorithm.method.sync
+    return (
+        isinstance(sync, AdaptiveGuidance)
+        and sync.gate_input == "own_global_difference"
+        and isinstance(sync.gate_optimiser, Sgd)
+        and sync.gate_optimiser.stateless
+    )
+
+
+def fused_guidance(
+    algorithm: Algorithm,
+    train: TrainView,
+    state: State,
+    samples_U: np.ndarray,
+    *,
+    seed: int,
+    threads: int,
+) -> None:
+    """Gates are trained and tables mixed, for everybody, in place."""
+    method, local, sync = algorithm.method, algorithm.method.local, algorithm.method.sync
+    assert isinstance(sync, AdaptiveGuidance)
+    assert method.backbone.linear is not None
+    assert isinstance(method.objective, BinaryCrossEntropy)
+    round_number, n_items = state.round_number + 1, algorithm.task.n_items
+    vector_name, bias_name = method.backbone.linear
+    vector_UD = state.private[vector_name].numpy()
+    scalar = vector_UD.dtype.type
+    user_P = everybody(train).user_P
+    largest = min(local.batch, int(samples_U[user_P].max(initial=1)))
+    chunks = min(64, len(user_P))
+    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
+    guide_linear(
+        np.linspace(0, len(user_P), chunks + 1).astype(np.int64),
+        user_P,
+        samples_U[user_P],
+        seed,
+        round_number,
+        method.sampling.redraw_code,
+        train.user_key_U,
+        train.positives.start_U1,
+        train.positives.item_N,
+        train.hidden_from_negatives.start_U1,
+        train.hidden_from_negatives.item_N,
+        n_items,
+        method.sampling.negatives,
+        sync.epochs,
+        local.batch,
+        scalar(sync.gate_optimiser.rate_at(round_number, n_items)),
+        sync.tolerance,
+        scalar(sync.beta),
+        np.array([0.0, 1.0, PROBABILITY_FLOOR], dtype=vector_UD.dtype),
+        (1.0 / np.maximum(np.arange(largest + 1), 1)).astype(vector_UD.dtype),
+        method.objective.on == "probabilities",
+        vector_UD,
+        state.private[bias_name].numpy() if bias_name else np.zeros(1, vector_UD.dtype),
+        bias_name is not None,
+        state.shared[ITEMS].numpy(),
+        state.private[OWN_ITEMS].numpy(),
+        state.private["gate.w"].numpy(),
+        state.private["gate.b"].numpy(),
+    )

@@ -1,0 +1,70 @@
+"""FedPerGNN's network for one client: its items, their anonymous other users, and a head."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn.functional import leaky_relu
+
+from tacit.core.direct import ClientData
+from tacit.core.types import Init, Params
+
+
+def network(dim: int, hidden: int) -> dict[str, Init]:
+    """Weights at He's law and zero biases; `hidden=0` is a head without a hidden layer.
+
+    >>> network(4, 0)["head.w"].shape, network(4, 3)["head.w"].shape
+    ((8,), (8, 3))
+    """
+    shapes: dict[str, tuple[int, ...]] = {
+        "neighbour": (dim, dim),
+        "history": (dim, dim),
+        "candidate": (dim, dim),
+        "own": (dim, dim),
+        "look": (2 * dim,),
+        "join": (2 * dim, dim),
+        "pool": (2 * dim,),
+        "person": (2 * dim, dim),
+        "head": (2 * dim, hidden) if hidden else (2 * dim,),
+    }
+    if hidden:
+        shapes["out"] = (hidden,)
+    leaves = {}
+    for name, shape in shapes.items():
+        leaves[f"{name}.w"] = Init(shape, "uniform", (6 / shape[0]) ** 0.5)
+        leaves[f"{name}.b"] = Init(shape[1:], "zeros")
+    return leaves
+
+
+def person(p: Params, user: Tensor, slots: Tensor, data: ClientData) -> Tensor:
+    """The user as its graph shows it; the last entry of a slot says whether it is taken."""
+    near_HKE = slots[data.history_H]
+    near_HKD = near_HKE[:, :, :-1] @ p["neighbour.w"] + p["neighbour.b"]
+    item_HD = torch.sigmoid(p["items"][data.history_H] @ p["history.w"] + p["history.b"])
+    user_D = torch.sigmoid(user @ p["own.w"] + p["own.b"])
+    dim = len(user_D)
+    item_H = item_HD @ p["look.w"][dim:] + p["look.b"]
+    look_HK = near_HKD @ p["look.w"][:dim] + item_H[:, None]
+    message_HD = (attention(look_HK, near_HKE[:, :, -1])[:, :, None] * near_HKD).sum(1)
+    joined_HD = torch.cat([message_HD, item_HD], 1) @ p["join.w"] + p["join.b"]
+    mine = user_D @ p["pool.w"][:dim] + p["pool.b"]
+    weight_H = attention(joined_HD @ p["pool.w"][dim:] + mine, data.real_H)
+    return torch.cat([weight_H @ joined_HD, user_D]) @ p["person.w"] + p["person.b"]
+
+
+def logits(p: Params, person_D: Tensor, x_ND: Tensor) -> Tensor:
+    """Scores of candidates by their rows."""
+    candidate_ND = torch.sigmoid(x_ND @ p["candidate.w"] + p["candidate.b"])
+    head, dim = p["head.w"], len(person_D)
+    value = candidate_ND @ head[dim:] + (person_D @ head[:dim] + p["head.b"])
+    return torch.relu(value) @ p["out.w"] + p["out.b"] if "out.w" in p else value
+
+
+def attention(value: Tensor, real: Tensor) -> Tensor:
+    """Softmax of the leaky values over the last axis, where `real` is 1; zeros where none is.
+
+    >>> attention(torch.zeros(3), torch.tensor([1.0, 1.0, 0.0])).tolist()
+    [0.5, 0.5, 0.0]
+    """
+    masked = leaky_relu(value, 0.3).masked_fill(real < 0.5, -1e30)
+    return torch.softmax(masked, -1) * real

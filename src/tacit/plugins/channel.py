@@ -1,0 +1,52 @@
+"""One more link at the end of a method's channel."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from tacit.channel.clip import Clip
+from tacit.channel.gaussian import Gaussian
+from tacit.channel.laplace import Laplace
+from tacit.core.method import Method
+from tacit.core.parts import Transform
+
+
+def through(method: Method, link: Transform) -> Method:
+    """The method with one more link at the end of its channel.
+
+    >>> from tacit.methods import fedmf
+    >>> through(fedmf(), Clip(bound=1.0)).channel[-1]
+    Clip(bound=1.0, order=2)
+    """
+    return replace(method, channel=(*method.channel, link))
+
+
+def clip(method: Method, bound: float = 1.0, order: Literal[1, 2] = 2) -> Method:
+    """Bound the norm of each upload.
+
+    >>> from tacit.methods import fedmf
+    >>> clip(fedmf(), bound=2.0).channel[-1]
+    Clip(bound=2.0, order=2)
+    """
+    return through(method, Clip(bound, order))
+
+
+def gaussian(method: Method, sigma: float = 0.1) -> Method:
+    """Gaussian noise on each upload.
+
+    >>> from tacit.methods import fedmf
+    >>> gaussian(fedmf(), sigma=1.0).channel[-1]
+    Gaussian(sigma=1.0)
+    """
+    return through(method, Gaussian(sigma))
+
+
+def laplace(method: Method, scale: float = 0.1) -> Method:
+    """Laplace noise on each upload.
+
+    >>> from tacit.methods import fedmf
+    >>> laplace(fedmf(), scale=1.0).channel[-1]
+    Laplace(scale=1.0)
+    """
+    return through(method, Laplace(scale))

@@ -1,0 +1,19 @@
+"""The ground state of synchronisation, which plug-ins may displace; anything else they may not."""
+
+from __future__ import annotations
+
+from tacit.core.parts import Sync
+from tacit.errors import TacitError
+from tacit.sync.replace import Replace
+
+
+def require_ground(sync: Sync, plugin: str) -> None:
+    """Refuse to displace a rule that another method or plug-in put there.
+
+    >>> require_ground(Replace(), "fedrkg")
+    """
+    if not isinstance(sync, Replace):
+        raise TacitError(
+            f"{plugin} and {type(sync).__name__} both decide how the item table meets the global "
+            "one; use one of them."
+        )
