@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
+    from tacit.analysis.analyses import analyse
     from tacit.core.compose import compose
     from tacit.core.method import Method
     from tacit.data.dataset import Dataset
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tacit.experiment.resolve import resolve
     from tacit.experiment.run import run
     from tacit.experiment.spec import Experiment
+    from tacit.experiment.sweep import sweep
     from tacit.methods import METHODS
     from tacit.methods.fedmf import fedmf
     from tacit.methods.fedncf import fedncf
@@ -48,6 +50,7 @@ WHERE = {
     "Modalities": "tacit.data.modalities",
     "Participation": "tacit.engines.participation",
     "Protocol": "tacit.data.protocol",
+    "analyse": "tacit.analysis.analyses",
     "compare": "tacit.experiment.compare",
     "compose": "tacit.core.compose",
     "evaluate": "tacit.experiment.evaluate",
@@ -62,6 +65,7 @@ WHERE = {
     "resolve": "tacit.experiment.resolve",
     "run": "tacit.experiment.run",
     "split_dataset": "tacit.data.split",
+    "sweep": "tacit.experiment.sweep",
 }
 
 __all__ = [
@@ -77,6 +81,7 @@ __all__ = [
     "Participation",
     "Protocol",
     "TacitError",
+    "analyse",
     "compare",
     "compose",
     "evaluate",
@@ -91,6 +96,7 @@ __all__ = [
     "resolve",
     "run",
     "split_dataset",
+    "sweep",
 ]
 
 

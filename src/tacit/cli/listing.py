@@ -9,6 +9,7 @@ from tacit.cli.output import show
 
 def list_names() -> None:
     """Methods, plug-ins, protocols, datasets and metrics."""
+    from tacit.analysis.analyses import ANALYSES
     from tacit.cli.tables import plain_table
     from tacit.data.load import PLANTED
     from tacit.data.protocol import PROTOCOLS
@@ -24,7 +25,7 @@ def list_names() -> None:
     columns = ["method", "what it is", "presets", "its paper's protocol", "rounds"]
     show(plain_table("Methods (tacit train METHOD)", columns, methods, numbers=1))
     plugins = [
-        [name, ", ".join(inspect.signature(plugin.part).parameters), plugin.summary]
+        [name, ", ".join(list(inspect.signature(plugin.apply).parameters)[1:]), plugin.summary]
         for name, plugin in PLUGINS.items()
     ]
     show(plain_table("Plug-ins (--with NAME:key=value)", ["name", "keys", "what it does"], plugins))
@@ -43,4 +44,10 @@ def list_names() -> None:
     datasets = [[PLANTED, "a made-up world that needs no files"]]
     datasets += [[name, source.title] for name, source in SOURCES.items()]
     show(plain_table("Datasets (--data NAME or PATH)", ["name", "what it is"], datasets))
+    analyses = [
+        [name, ", ".join(f"--{option}" for option in one.options), one.summary]
+        for name, one in ANALYSES.items()
+    ]
+    columns = ["name", "options", "what it shows"]
+    show(plain_table("Analyses (tacit analyse NAME RUN...)", columns, analyses))
     show(plain_table(None, ["metrics (NAME@K)"], [[", ".join(METRICS)]]))

@@ -10,6 +10,8 @@ from typing import Annotated
 import typer
 
 from tacit.cli import data
+from tacit.cli.analyse import analyse
+from tacit.cli.audit import audit
 from tacit.cli.bench import bench
 from tacit.cli.compare import compare
 from tacit.cli.demo import demo
@@ -17,6 +19,8 @@ from tacit.cli.doctor import doctor
 from tacit.cli.evaluate import evaluate
 from tacit.cli.listing import list_names
 from tacit.cli.recommend import recommend
+from tacit.cli.sweep import sweep
+from tacit.cli.table import table
 from tacit.cli.train import train
 from tacit.errors import TacitError
 
@@ -33,6 +37,10 @@ app.command("train")(train)
 app.command("evaluate")(evaluate)
 app.command("recommend")(recommend)
 app.command("compare")(compare)
+app.command("audit")(audit)
+app.command("sweep")(sweep)
+app.command("analyse")(analyse)
+app.command("table")(table)
 app.add_typer(data.app, name="data")
 app.command("list")(list_names)
 app.command("doctor")(doctor)

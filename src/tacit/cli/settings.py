@@ -36,8 +36,12 @@ def new_folder(experiment: Experiment, root: Path = Path("runs")) -> Path:
     """The first folder for this run that is not there yet: its name, then -2, -3, …"""
     from tacit.experiment.names import run_name
 
-    name, number = run_name(experiment), 1
-    folder = root / name
+    return free_folder(run_name(experiment), root)
+
+
+def free_folder(name: str, root: Path = Path("runs")) -> Path:
+    """The first of name, name-2, name-3, … that is not there yet."""
+    folder, number = root / name, 1
     while folder.exists():
         number += 1
         folder = root / f"{name}-{number}"

@@ -1,0 +1,1 @@
+"""What finished runs say beyond their metrics; see `analyses.py` for all of them by name."""

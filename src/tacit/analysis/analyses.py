@@ -1,0 +1,69 @@
+"""All analyses by name, and the one function that runs any of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tacit.analysis.cost import cost
+from tacit.analysis.curves import curves
+from tacit.analysis.embeddings import embeddings
+from tacit.analysis.finding import Finding
+from tacit.analysis.finished import finished_runs
+from tacit.analysis.gates import gates
+from tacit.analysis.groups import groups
+from tacit.analysis.inference import inference
+from tacit.errors import TacitError, nearest
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """A function from finished runs to a finding, with the options that it takes.
+
+    >>> ANALYSES["groups"].options
+    ('n',)
+    """
+
+    find: Callable[..., Finding]
+    summary: str
+    options: tuple[str, ...] = ()
+
+
+# To add one, write its file and name it here.
+ANALYSES: dict[str, Analysis] = {
+    "embeddings": Analysis(
+        embeddings, "item vectors of one user in 2-D, and their AUC", ("user", "projection")
+    ),
+    "inference": Analysis(inference, "own, global and another user's item table"),
+    "curves": Analysis(curves, "validation by round", ("metric", "ranking")),
+    "groups": Analysis(groups, "followers, distinct, cold and warm users", ("n",)),
+    "gates": Analysis(gates, "FedRKG's gates by groups of users"),
+    "cost": Analysis(cost, "numbers held, bytes held and sent"),
+}
+
+
+def analyse(
+    name: str, folders: Sequence[str | Path], out: str | Path | None = None, **options: Any
+) -> tuple[Finding, list[Path]]:
+    """Run one analysis on finished runs; the finding, and the files that were written.
+
+    Without `out` they go to the folder `analysis` of the first run.
+
+    >>> analyse("group", ["runs/one"])
+    Traceback (most recent call last):
+    tacit.errors.TacitError: Unknown analysis 'group'; did you mean 'groups'? Known: cost, curves, \
+embeddings, gates, groups, inference.
+    """
+    if name not in ANALYSES:
+        raise TacitError(f"Unknown analysis {name!r}; {nearest(name, ANALYSES)}")
+    known = ANALYSES[name].options
+    for option in options:
+        if option not in known:
+            takes = f"takes {' and '.join(f'--{one}' for one in known)}" if known else "takes none"
+            raise TacitError(f"--{option} is not for {name}, which {takes}; leave it out.")
+    if not folders:
+        raise TacitError(f"{name} needs at least one finished run; give its folder.")
+    finding = ANALYSES[name].find(finished_runs(folders), **options)
+    return finding, finding.write(Path(folders[0]) / "analysis" if out is None else Path(out))

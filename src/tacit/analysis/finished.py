@@ -1,0 +1,131 @@
+"""A finished run as analyses see it: what it was, what it gave, and the model it kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from tacit.core.compose import Algorithm, compose
+from tacit.core.method import Method
+from tacit.core.types import Task
+from tacit.engines.scoring import Scorer
+from tacit.engines.state import State
+from tacit.errors import TacitError
+from tacit.evaluation.ranking import Evaluation, ScoreBlock
+from tacit.experiment.checkpoint import load_state
+from tacit.experiment.compare import check_alike
+from tacit.experiment.comparison import Entrant
+from tacit.experiment.comparison_text import mark
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.names import dataset_name
+from tacit.experiment.prepare import Prepared, prepare
+from tacit.experiment.result import read_ranks
+from tacit.experiment.spec import Experiment
+
+
+@dataclass(frozen=True, eq=False)
+class FinishedRun:
+    """One run; everything heavy is read when it is first asked for."""
+
+    name: str  # of its own among the runs of one analysis
+    folder: RunFolder
+    experiment: Experiment
+    result: dict[str, Any]
+
+    @property
+    def place(self) -> str:
+        """Dataset and protocol, with a warning where numbers are not clean."""
+        protocol = self.experiment.protocol
+        warning = mark(protocol.name, protocol.is_clean)
+        return f"{dataset_name(self.experiment.data.name)}{warning and ' ' + warning}"
+
+    @cached_property
+    def prepared(self) -> Prepared:
+        """The data as it was split for the run."""
+        prepared = prepare(self.experiment)
+        if dict(prepared.split.counts) != self.result["counts"]:
+            raise TacitError(
+                f"{self.experiment.data.name} has changed since the run at "
+                f"{str(self.folder.path)!r}; train again, or bring the old data back."
+            )
+        return prepared
+
+    @cached_property
+    def test(self) -> Evaluation:
+        """The released test ranks."""
+        return read_ranks(self.folder.ranks_file)
+
+    @cached_property
+    def history(self) -> list[dict[str, Any]]:
+        """The records of all rounds."""
+        path = self.folder.metrics_file
+        try:
+            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        except (OSError, ValueError) as error:
+            raise TacitError(f"Cannot read {str(path)!r} ({error}); train again.") from error
+
+    @property
+    def composed(self) -> bool:
+        """Whether the method is an expression over parts, with an item table to look at."""
+        return isinstance(self.experiment.method, Method)
+
+    @cached_property
+    def algorithm(self) -> Algorithm:
+        method, counts = self.experiment.method, self.result["counts"]
+        if not isinstance(method, Method):
+            raise TacitError(
+                f"{self.name} trains no item table on devices, so there is none to look at; give a "
+                "run of a method like fedmf or pfedrec."
+            )
+        return compose(method, Task(counts["users"], counts["items"]))
+
+    @cached_property
+    def state(self) -> State:
+        """The model of the selected round."""
+        saved = load_state(self.folder.model_dir)
+        if saved is None:
+            raise TacitError(
+                f"The run at {str(self.folder.path)!r} has lost its model folder; train again."
+            )
+        return saved[0]
+
+    def scores(self, state: State | None = None) -> ScoreBlock:
+        """Logits of the kept model, or of a state that an analysis made from it."""
+        return Scorer(self.algorithm, self.state if state is None else state)
+
+
+def finished_runs(folders: Sequence[str | Path]) -> list[FinishedRun]:
+    """The runs in some folders, each under a name of its own.
+
+    >>> finished_runs(["nowhere"])
+    Traceback (most recent call last):
+    tacit.errors.TacitError: No run at 'nowhere': there is no experiment.toml; give a folder that \
+`tacit train` wrote.
+    """
+    files = [RunFolder(Path(folder)) for folder in folders]
+    if len({one.path.resolve() for one in files}) < len(files):
+        raise TacitError("The same run folder is given twice; give each one once.")
+    found = [(one, one.experiment(), one.result()) for one in files]
+    labels = [experiment.label for _, experiment, _ in found]
+    short = [f"{label} ({one.path.name})" for label, one in zip(labels, files, strict=True)]
+    long = [f"{label} ({one.path})" for label, one in zip(labels, files, strict=True)]
+    runs = []
+    for place, (one, experiment, result) in enumerate(found):
+        names = next(n for n in (labels, short, long) if n.count(n[place]) == 1)
+        runs.append(FinishedRun(names[place], one, experiment, result))
+    return runs
+
+
+def require_alike(runs: Sequence[FinishedRun]) -> None:
+    """Refuse numbers of different data, splits or protocols in one figure."""
+    check_alike([Entrant(run.name, (run.experiment,), ()) for run in runs])
+    for run in runs[1:]:
+        if run.result["counts"] != runs[0].result["counts"]:
+            raise TacitError(
+                f"{runs[0].name} and {run.name} do not compare: the data has changed between their "
+                "runs; train one of them again."
+            )

@@ -1,0 +1,174 @@
+"""An experiment under audit: its data, its draws, and everything trained of it, each thing once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import numpy as np
+
+from tacit.audit.swap import swap_test
+from tacit.core.central import CentralMethod, TrainedCentralMethod
+from tacit.core.direct import DirectMethod
+from tacit.core.method import Method
+from tacit.data.sampling import Sampling, count_sampled
+from tacit.data.views import Lists, Split, TrainView
+from tacit.evaluation.binomial import chance_bound
+from tacit.evaluation.metrics import metric
+from tacit.evaluation.ranking import Evaluation, rank
+from tacit.evaluation.ranks import Ranks
+from tacit.evaluation.references import chance, popularity_scores
+from tacit.experiment.course import Course, course_of
+from tacit.experiment.prepare import Prepared
+from tacit.experiment.spec import Experiment
+from tacit.experiment.watch import Silent, Watcher
+from tacit.items.id_only import IdOnly
+
+# Which items training may draw as negatives: as the protocol says; all but the train items; or as
+# the protocol says, with the swapped items in the place of the held-out ones.
+Pool = Literal["audited", "honest", "swapped"]
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """What was trained ranks the test items, and the items that were swapped in for them."""
+
+    test: Evaluation
+    swapped: Evaluation
+
+
+@dataclass(eq=False)
+class Subject:
+    """What the checks look at. Numbers are those of the last round: nothing is selected.
+
+    >>> from tacit.experiment.prepare import prepare
+    >>> from tacit.experiment.resolve import resolve
+    >>> experiment = resolve("random")
+    >>> subject = Subject(experiment, prepare(experiment))
+    >>> subject.hits(subject.outcome("audited").test.full) < subject.bound(subject.chance)
+    True
+    """
+
+    experiment: Experiment
+    prepared: Prepared
+    threads: int = 1
+    watch: Watcher = field(default_factory=Silent)
+    _known: list[tuple[Any, Pool, Outcome]] = field(default_factory=list)
+
+    @property
+    def split(self) -> Split:
+        return self.prepared.split
+
+    @cached_property
+    def swapped(self) -> Split:
+        return swap_test(self.split, self.experiment.seed)
+
+    @property
+    def users(self) -> int:
+        return len(self.split.test.user_E)
+
+    @cached_property
+    def chance(self) -> float:
+        """HR@10 of a random order, full ranking."""
+        return metric(chance(self.split.test).full, "HR@10")
+
+    @cached_property
+    def popularity(self) -> Evaluation:
+        """Everybody gets the items with most train interactions."""
+        return rank(popularity_scores(self.split.train), self.split.test)
+
+    def hits(self, ranks: Ranks) -> float:
+        """HR@10 under the protocol's own tie rule."""
+        return metric(ranks, "HR@10", ties=self.experiment.protocol.ties)
+
+    def bound(self, probability: float) -> float:
+        """The share of hits that so many users with this probability do not exceed by luck."""
+        return chance_bound(self.users, min(probability, 1.0))[1]
+
+    @property
+    def ids_only(self) -> bool:
+        """Whether the method knows items by their numbers alone, and nothing of their content."""
+        method = self.experiment.method
+        return not isinstance(method, Method) or isinstance(method.items, IdOnly)
+
+    @property
+    def sampling(self) -> tuple[Sampling, int] | None:
+        """How the method draws negatives, and its local epochs; None where it draws none."""
+        method = self.experiment.method
+        if isinstance(method, Method):
+            return method.sampling, method.local.epochs
+        if isinstance(method, DirectMethod | TrainedCentralMethod) and method.sampling is not None:
+            return method.sampling, 1
+        return None
+
+    @cached_property
+    def rounds_drawn_UI(self) -> np.ndarray:
+        """In how many rounds each user drew each item as a negative; drawn again, not trained."""
+        experiment, train = self.experiment, self.split.train
+        assert self.sampling is not None
+        sampling, epochs = self.sampling
+        count_UI = np.zeros((train.n_users, train.n_items), np.uint16)
+        self._begin("draws", f"as in {experiment.rounds} rounds", experiment.rounds)
+        try:
+            for number in range(1, experiment.rounds + 1):
+                present = np.arange(train.n_users)
+                if not isinstance(experiment.method, TrainedCentralMethod):
+                    present = experiment.participation.draw(train, experiment.seed, number).user_P
+                count_UI += count_sampled(
+                    train, sampling, seed=experiment.seed, rounds=[(number, present)], epochs=epochs
+                )
+                self.watch.round({"round": number}, None)
+        finally:
+            self.watch.end()
+        return count_UI
+
+    def outcome(self, pool: Pool, method: Method | None = None, says: str = "") -> Outcome:
+        """Train under a pool, unless that was done: the audited method, or another in its place."""
+        if not self.split.train.leaks:
+            pool = "audited"  # no pool differs from another: held-out items are hidden from none
+        chosen = self.experiment.method if method is None else method
+        for known_method, known_pool, outcome in self._known:
+            if known_pool == pool and known_method == chosen:
+                return outcome
+        what = f"{pool} pool{says}"
+        outcome = self._train(replace(self.experiment, method=chosen), self._view(pool), what)
+        self._known.append((chosen, pool, outcome))
+        return outcome
+
+    def _view(self, pool: Pool) -> TrainView:
+        if pool == "honest":
+            nothing = Lists.empty(self.split.train.n_users)
+            return replace(self.split.train, hidden_from_negatives=nothing)
+        return self.swapped.train if pool == "swapped" else self.split.train
+
+    def _train(self, experiment: Experiment, train: TrainView, what: str) -> Outcome:
+        course = course_of(experiment, train, self.threads)
+        self._begin(what, course.describe(), course.rounds)
+        best, central = float("-inf"), isinstance(experiment.method, CentralMethod)
+        try:
+            for number in range(1, course.rounds + 1):
+                course.advance()
+                if central:
+                    best = self._keep_better(course, best)
+                self.watch.round({"round": number, "loss": course.loss}, None)
+        finally:
+            self.watch.end()
+        scores = course.best_scores() if central else course.scores()
+        return Outcome(rank(scores, self.split.test), rank(scores, self.swapped.test))
+
+    def _begin(self, what: str, engine: str, rounds: int) -> None:
+        """Tell who watches what is going on now, in the place where a run has its name."""
+        name = f"{self.experiment.label}, {self.experiment.protocol.name}, {what}"
+        named = replace(self.experiment, name=name, plugins=())
+        self.watch.begin(named, self.prepared, engine, rounds)
+
+    def _keep_better(self, course: Course, best: float) -> float:
+        """A central method has settings for rounds; the last one is no better than the first."""
+        protocol = self.experiment.protocol
+        valid = rank(course.scores(), self.split.valid)
+        chosen = valid.full if protocol.select_on == "full" else valid.sampled
+        value = metric(chosen, protocol.select_metric, ties=protocol.ties)
+        if value >= best:
+            course.mark_best()
+        return max(value, best)

@@ -1,0 +1,189 @@
+"""Fill a table cell by cell within a budget of time; what is finished is used again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tacit.benchmarks.tables.cells import Cell, experiment_of, folder_of
+from tacit.benchmarks.tables.deadline import Deadline, OutOfTimeError
+from tacit.benchmarks.tables.definition import Setting, Table
+from tacit.benchmarks.tables.ledger import Ledger
+from tacit.benchmarks.tables.markdown import as_markdown
+from tacit.benchmarks.tables.plan import (
+    PROBE_SHARE,
+    Probe,
+    Problem,
+    cells_wanted,
+    forecast,
+    measure,
+    order,
+    seconds_of,
+    timing_key,
+)
+from tacit.benchmarks.tables.record import done_record, scan, undone_record
+from tacit.benchmarks.tables.search import choose
+from tacit.benchmarks.tables.timing import probe as time_two_rounds
+from tacit.benchmarks.tables.verdict import verdict
+from tacit.errors import TacitError
+from tacit.experiment.amounts import seconds_text
+from tacit.experiment.folder import write_text
+from tacit.experiment.run import RunInterruptedError, run
+from tacit.experiment.watch import Silent, Watcher
+
+RESERVE = 0.02  # of the budget, for the last files
+RESERVE_SECONDS = 60.0  # and never more than this
+
+
+def _silent(line: str) -> None:
+    pass
+
+
+@dataclass
+class Filling:
+    """One filling of a table; `fill()` does everything.
+
+    `clock` and `probe` are there so that a test can hold the time in its hands.
+    """
+
+    table: Table
+    out: Path
+    budget: float = 1.4 * 3600  # seconds
+    seeds: int = 3
+    only: str = ""
+    threads: int = 1
+    publish: Path | None = None
+    watch: Watcher = field(default_factory=Silent)
+    report: Callable[[str], None] = _silent
+    clock: Callable[[], float] = time.monotonic
+    probe: Probe = time_two_rounds
+
+    def __post_init__(self) -> None:
+        if self.seeds < 1:
+            raise TacitError(f"seeds is {self.seeds}; run at least 1.")
+        if not 0 < self.budget < float("inf"):
+            raise TacitError(f"The budget is {self.budget / 3600:g} hours; it must be above 0.")
+        if self.publish is not None and not self.publish.is_dir():
+            raise TacitError(f"There is no folder {str(self.publish)!r} to publish into.")
+        stem = f"table-{self.table.name}"
+        self.markdown_file = self.out / f"{stem}.md"
+        self.ledger = Ledger.read(self.table.name, self.out / f"{stem}.json")
+        reserve = min(RESERVE * self.budget, RESERVE_SECONDS)
+        self.begun = self.clock()
+        self.end = self.begun + self.budget - reserve
+
+    def plan(self) -> list[Cell]:
+        """Time what is missing, say what it will cost, and put it in order."""
+        scan(self.table, self.out, self.ledger, self.seeds)
+        wanted = cells_wanted(self.table, self.seeds, self.only)
+        if not wanted:
+            raise TacitError(f"No cell of {self.table.name} has {self.only!r} in its name.")
+        missing = [cell for cell in wanted if not self._done(cell)]
+        places = list(dict.fromkeys(cell.place for cell in missing))
+        end = self.begun + PROBE_SHARE * self.budget
+        problems = measure(
+            self.table, places, self.ledger, self.probe, self.threads, self.clock, end
+        )
+        asked = {cell.key for cell in wanted}
+        able: list[Cell] = []
+        for cell in cells_wanted(self.table, self.seeds, ""):
+            problem = problems.get(timing_key(cell.place.row, cell.place.data))
+            if self._done(cell):
+                continue
+            if cell.key not in asked:
+                self._undone(cell, "left out by --only")
+            elif isinstance(problem, Problem):
+                self._undone(cell, problem.sentence)
+            else:
+                able.append(cell)
+                self._does_not_fit(cell)
+        ordered = order(self.table, able, self.ledger)
+        left = self.end - self.clock()
+        total, fitting, lines = forecast(self.table, ordered, self.ledger, left)
+        for line in lines:
+            self.report(f"estimate  {line}")
+        self.report(
+            f"plan      {len(wanted)} cells, {len(wanted) - len(missing)} finished, "
+            f"{len(missing) - len(able)} cannot run; the other {len(able)} take about "
+            f"{seconds_text(total)}; {fitting} fit the budget of {self.budget / 3600:g} h"
+        )
+        return ordered
+
+    def fill(self) -> Ledger:
+        """Run what fits, in order, and write the table after every cell."""
+        ordered = self.plan()
+        self._write()
+        try:
+            for cell in ordered:
+                self._cell(cell)
+        except (RunInterruptedError, KeyboardInterrupt) as stop:
+            self._write()
+            raise RunInterruptedError(
+                f"Stopped during {cell.key}; give the same command again to continue."
+            ) from stop
+        self._write(last=True)
+        return self.ledger
+
+    def _cell(self, cell: Cell) -> None:
+        if self.clock() + seconds_of(self.table, cell, self.ledger) > self.end:
+            self._does_not_fit(cell)
+            self._write()
+            return
+        watch = Deadline(self.watch, self.clock, self.end)
+        place, ledger = cell.place, self.ledger
+        try:
+            setting = choose(self.table, place, ledger.choices, ledger.write, self.threads, watch)
+            if self.clock() + seconds_of(self.table, cell, ledger) > self.end:
+                self._does_not_fit(cell)  # the search took longer than was thought
+            else:
+                self._run(cell, setting, watch)
+        except OutOfTimeError as stop:
+            self._does_not_fit(cell, begun=str(stop))
+        except RunInterruptedError:
+            raise
+        except TacitError as error:
+            self._undone(cell, str(error).rstrip("."))
+        self._write()
+        record = ledger.cells[cell.key]
+        self.report(f"cell      {cell.key}: {record['status']}")
+
+    def _run(self, cell: Cell, setting: Setting, watch: Watcher) -> None:
+        key = timing_key(cell.place.row, cell.place.data)
+        experiment = experiment_of(self.table, cell.place, setting, cell.seed)
+        folder = folder_of(self.out, cell.place, experiment)
+        fresh, before = not folder.experiment_file.exists(), self.clock()
+        result = run(
+            experiment,
+            folder.path,
+            threads=self.threads,
+            resume=True,
+            watch=watch,
+            keep_model=False,
+        )
+        if fresh:  # a run that goes on says little of what a whole one costs
+            timing, every = self.ledger.timings[key], experiment.evaluate_every
+            expected = timing.run(result["rounds_run"], every)
+            self.ledger.timings[key] = timing.corrected(expected, self.clock() - before)
+        self.ledger.cells[cell.key] = done_record(self.table, cell, folder, self.out, setting)
+
+    def _done(self, cell: Cell) -> bool:
+        return bool(self.ledger.cells.get(cell.key, {}).get("status") == "done")
+
+    def _undone(self, cell: Cell, why: str) -> None:
+        self.ledger.cells[cell.key] = undone_record(cell, f"not run ({why})")
+
+    def _does_not_fit(self, cell: Cell, begun: str = "") -> None:
+        hours = seconds_of(self.table, cell, self.ledger) / 3600
+        self._undone(cell, f"about {hours:.2g} h" + (f"; {begun.rstrip('.')}" if begun else ""))
+
+    def _write(self, last: bool = False) -> None:
+        self.ledger.head = {"title": self.table.title, "seeds": self.seeds}
+        said = verdict(self.table, self.out, self.ledger) if last else []
+        text = as_markdown(self.table, self.ledger, self.seeds, said)
+        self.ledger.write()
+        write_text(self.markdown_file, text)
+        if self.publish is not None:
+            write_text(self.publish / self.ledger.path.name, self.ledger.text())
+            write_text(self.publish / self.markdown_file.name, text)

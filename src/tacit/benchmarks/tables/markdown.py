@@ -1,0 +1,196 @@
+"""A table as Markdown, from its definition and its results file alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tacit.benchmarks.tables.cells import Place
+from tacit.benchmarks.tables.definition import Column, Data, Metric, Printed, Table
+from tacit.benchmarks.tables.ledger import Ledger
+from tacit.benchmarks.tables.record import metric_key
+from tacit.evaluation.significance import Spread
+from tacit.experiment.amounts import DASH
+
+CANDIDATES = {"full": "full", "sampled99": "1+99"}
+
+
+def as_markdown(table: Table, ledger: Ledger, seeds: int, verdict: Sequence[str]) -> str:
+    """The whole file; `verdict` are the sentences that the numbers of a finished table make."""
+    cells = ledger.cells.values()
+    done = sum(record["status"] == "done" for record in cells)
+    lines = [
+        f"# {table.title}",
+        "",
+        f"Written by `tacit table {table.name}`: {done} of {len(cells)} cells run, seeds 0 to "
+        f"{seeds - 1}. Numbers are percent: the mean over seeds ± their standard deviation, the "
+        "number of seeds in brackets. 1+99 ranks the held-out item against 99 sampled ones, full "
+        "against the whole catalogue.",
+        "",
+        *(f"- {note}" for note in (*_rules(table), *table.notes)),
+        "",
+    ]
+    for data in table.datasets:
+        lines += [f"## {data.name}", "", *([data.note, ""] if data.note else [])]
+        lines += _compared(table, data, ledger) if table.paper else _plain(table, data, ledger)
+        lines.append("")
+    if verdict:
+        lines += ["## What the numbers say", "", *(f"- {said}" for said in verdict), ""]
+    if table.printed:
+        lines += ["## Far from print, no reason written yet", ""]
+        lines += [f"- {cell}" for cell in unexplained(table, ledger)] or ["None."]
+        lines.append("")
+    lines += ["## What was chosen on validation", "", *_choices(ledger)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _rules(table: Table) -> Iterable[str]:
+    if table.paper:
+        yield (
+            f"*{table.paper}* is the protocol of the paper, *clean* ours; see docs/protocols.md. "
+            "Numbers of the two are not comparable with one another. Popularity and chance are "
+            "given under both, in that order."
+        )
+        yield (
+            f"A cell more than {table.tolerance:g} points from print has a written reason in the "
+            "last column, or is listed below."
+        )
+    yield (
+        f"Every method chooses among {table.settings} settings, per dataset and protocol, on "
+        "validation with seed 0, in a search that never ranks the test part; only then is the cell "
+        "run. The round is chosen on validation as well. What was chosen stands below."
+    )
+    lengths = {(row.rounds, row.search_rounds) for row in table.rows if not row.free}
+    for length in sorted(lengths):
+        names = [row.name for row in table.rows if (row.rounds, row.search_rounds) == length]
+        yield f"Rounds {length[0]}, in the search {length[1]}: {', '.join(names)}."
+
+
+def values_of(ledger: Ledger, place: Place, metric: Metric) -> list[float]:
+    """A metric over the finished seeds of a place, in percent."""
+    return [
+        100 * record["metrics"][metric_key(metric)]
+        for record in _records(ledger, place)
+        if record["status"] == "done"
+    ]
+
+
+def _records(ledger: Ledger, place: Place) -> list[dict[str, Any]]:
+    start = f"{place.key} | seed "
+    return [record for key, record in ledger.cells.items() if key.startswith(start)]
+
+
+def cell_text(ledger: Ledger, place: Place, metric: Metric) -> str:
+    """What stands in a cell: the number, or why there is none."""
+    values = values_of(ledger, place, metric)
+    if not values:
+        states = [record["status"] for record in _records(ledger, place)]
+        return states[0] if states else DASH
+    spread = Spread.of(values)
+    if spread.deviation is None:
+        return f"{spread.mean:.2f} (1)"
+    return f"{spread.mean:.2f} ± {spread.deviation:.2f} ({spread.seeds})"
+
+
+def far_from_print(table: Table, ledger: Ledger, place: Place, metric: Metric) -> bool:
+    """Whether a cell lies further from print than the table's tolerance."""
+    printed = table.printed.get((place.row.name, place.data.name, metric))
+    values = values_of(ledger, place, metric)
+    if printed is None or not values:
+        return False
+    return abs(Spread.of(values).mean - printed.mean) > table.tolerance
+
+
+def unexplained(table: Table, ledger: Ledger) -> list[str]:
+    """Cells that are far from print and have no written reason."""
+    found = []
+    for data in table.datasets:
+        for row in table.rows:
+            for column in table.columns_of(data):
+                place = Place(row, data, column)
+                far = [m for m in table.metrics if far_from_print(table, ledger, place, m)]
+                if far and (row.name, data.name, column) not in table.why:
+                    names = " and ".join(_metric_text(metric) for metric in far)
+                    found.append(f"{place.key}: {names}")
+    return found
+
+
+def _metric_text(metric: Metric) -> str:
+    return f"{metric[1]} {CANDIDATES[metric[0]]}"
+
+
+def _compared(table: Table, data: Data, ledger: Ledger) -> list[str]:
+    """One line per row and metric, print and both protocols side by side."""
+    columns = table.columns_of(data)
+    names: dict[Column, str] = {"paper": f"ours, {table.paper}", "clean": "ours, clean"}
+    head = ["method", "metric", "print", *names.values(), "popularity", "chance", "why"]
+    lines = [_line(head), _line(["---"] * len(head))]
+    for row in table.rows:
+        said: set[str] = set()
+        for metric in table.metrics:
+            printed: Printed | None = table.printed.get((row.name, data.name, metric))
+            places = {column: Place(row, data, column) for column in columns}
+            texts = [
+                cell_text(ledger, places[column], metric) if column in places else DASH
+                for column in names
+            ]
+            why = []
+            for column, place in places.items():
+                reason = table.why.get((row.name, data.name, column))
+                if reason and far_from_print(table, ledger, place, metric):
+                    again = "as above" if reason in said else reason
+                    said.add(reason)
+                    why.append(f"{table.paper if column == 'paper' else column}: {again}")
+            references = [
+                _reference(ledger, list(places.values()), name, metric)
+                for name in ("popularity", "chance")
+            ]
+            shown = printed.text if printed else DASH
+            cells = [row.name, _metric_text(metric), shown, *texts, *references, "; ".join(why)]
+            lines.append(_line(cells))
+    return lines
+
+
+def _reference(ledger: Ledger, places: Sequence[Place], name: str, metric: Metric) -> str:
+    """A reference under each protocol, as the first finished run of the row has it."""
+    texts = []
+    for place in places:
+        done = [r for r in _records(ledger, place) if r["status"] == "done"]
+        if done:
+            texts.append(f"{100 * done[0]['reference'][name][metric_key(metric)]:.2f}")
+        else:
+            texts.append(DASH)
+    return " / ".join(texts)
+
+
+def _plain(table: Table, data: Data, ledger: Ledger) -> list[str]:
+    """One line per row under clean, the references below."""
+    head = ["method", *map(_metric_text, table.metrics)]
+    lines = [_line(head), _line(["---"] * len(head))]
+    first: list[Place] = []
+    for row in table.rows:
+        place = Place(row, data, "clean")
+        lines.append(_line([row.name, *(cell_text(ledger, place, m) for m in table.metrics)]))
+        if values_of(ledger, place, table.metrics[0]):
+            first = first or [place]
+    for name in ("popularity", "chance") if first else ():
+        texts = [_reference(ledger, first, name, metric) for metric in table.metrics]
+        lines.append(_line([f"*{name}* (reference)", *texts]))
+    return lines
+
+
+def _choices(ledger: Ledger) -> list[str]:
+    head = ["method", "dataset", "protocol", "chosen", "validation", "tried", "by"]
+    lines = [_line(head), _line(["---"] * len(head))]
+    for key, note in ledger.choices.items():
+        if note.get("chosen") is None:
+            continue
+        best = note["tried"][note["chosen"]]
+        sets = ", ".join(best["sets"])
+        value = f"{100 * best['validation']:.2f}"
+        lines.append(_line([*key.split(" | "), sets, value, str(len(note["tried"])), note["by"]]))
+    return lines if len(lines) > 2 else ["Nothing yet."]
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -1,0 +1,139 @@
+"""What is to be run, in which order, and how long it will take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tacit.benchmarks.tables.cells import Cell, Place, absent, cells_of, experiment_of
+from tacit.benchmarks.tables.definition import Data, Row, Table
+from tacit.benchmarks.tables.ledger import Ledger
+from tacit.benchmarks.tables.search import chosen_setting
+from tacit.benchmarks.tables.timing import PROBE_SECONDS, Timing, guess, probe_seconds
+from tacit.errors import TacitError
+from tacit.experiment.amounts import seconds_text
+from tacit.experiment.spec import Experiment
+
+PROBE_SHARE = 0.1  # of the budget; what is not measured by then is guessed
+
+Probe = Callable[[Experiment, int, Callable[[], float]], Timing]
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Why a row cannot be run on a dataset at all."""
+
+    sentence: str
+
+
+def timing_key(row: Row, data: Data) -> str:
+    """Both columns of a row and dataset cost the same.
+
+    >>> timing_key(Row("fedmf", "fedmf"), Data("planted"))
+    'fedmf | planted'
+    """
+    return f"{row.name} | {data.name}"
+
+
+def measure(
+    table: Table,
+    wanted: Sequence[Place],
+    ledger: Ledger,
+    probe: Probe,
+    threads: int,
+    clock: Callable[[], float],
+    end: float,
+) -> dict[str, Problem]:
+    """A timing for each row and dataset that is wanted; what cannot run comes back, with why."""
+    problems: dict[str, Problem] = {}
+    known: dict[str, tuple[Place, Timing]] = {}  # by row: where it was timed last
+    for place in wanted:  # datasets stand in the order of their cost
+        row, key = place.row, timing_key(place.row, place.data)
+        if key in problems:
+            continue
+        if (name := absent(row)) is not None:
+            problems[key] = Problem(f"no such method here: {name}")
+            continue
+        timing = ledger.timings.get(key)
+        if timing is None or timing.how == "guessed":
+            timing = None
+            if row.name in known:
+                timing = guess(known[row.name][1], known[row.name][0], place.data.source)
+            if timing is None or (probe_seconds(timing) < PROBE_SECONDS and clock() < end):
+                try:
+                    experiment = experiment_of(table, place, row.settings[0], 0)
+                    timing = probe(experiment, threads, clock)
+                except TacitError as error:
+                    problems[key] = Problem(str(error).rstrip("."))
+                    continue
+            ledger.timings[key] = timing
+        known[row.name] = (place, timing)
+    return problems
+
+
+def seconds_of(table: Table, cell: Cell, ledger: Ledger) -> float:
+    """What a cell still costs, with its search where its settings are not chosen yet."""
+    place = cell.place
+    timing = ledger.timings[timing_key(place.row, place.data)]
+    chosen = chosen_setting(table, place, ledger.choices)
+    seconds = run_seconds(place, timing)
+    return seconds + (timing.search(place.row) if chosen is None else 0.0)
+
+
+def run_seconds(place: Place, timing: Timing) -> float:
+    """One run of a place, without search."""
+    return timing.run(place.row.rounds, place.row.evaluate_every)
+
+
+def order(table: Table, cells: Sequence[Cell], ledger: Ledger) -> list[Cell]:
+    """Every row's first seed before anybody's second, cheap datasets first, then cheap rows."""
+    datasets = [data.name for data in table.datasets]
+    rows = [row.name for row in table.rows]
+    cost = {cell.place.key: 0.0 for cell in cells}
+    for cell in cells:
+        timing = ledger.timings[timing_key(cell.place.row, cell.place.data)]
+        cost[cell.place.key] = run_seconds(cell.place, timing)
+
+    def key(cell: Cell) -> tuple[int, int, float, int, bool]:
+        place = cell.place
+        # both columns of a row stay together: they are read together
+        both = [cost.get(Place(place.row, place.data, c).key, 0.0) for c in place.data.columns]
+        number = rows.index(place.row.name)
+        dataset = datasets.index(place.data.name)
+        return cell.seed, dataset, sum(both), number, place.column == "clean"
+
+    return sorted(cells, key=key)
+
+
+def forecast(
+    table: Table, ordered: Sequence[Cell], ledger: Ledger, budget: float
+) -> tuple[float, int, list[str]]:
+    """Seconds of all cells, how many of them fit the budget in this order, and a line per cell."""
+    total, left, fitting = 0.0, budget, 0
+    searched: set[str] = set()
+    lines = []
+    for cell in ordered:
+        place = cell.place
+        timing = ledger.timings[timing_key(place.row, place.data)]
+        seconds = run_seconds(place, timing)
+        if chosen_setting(table, place, ledger.choices) is None and place.key not in searched:
+            seconds += timing.search(place.row)
+        total += seconds
+        fits = seconds <= left
+        if fits:
+            left, fitting = left - seconds, fitting + 1
+            searched.add(place.key)
+        words = "" if fits else ", does not fit"
+        lines.append(f"{cell.key}: about {seconds_text(seconds)} ({timing.how}){words}")
+    return total, fitting, lines
+
+
+def cells_wanted(table: Table, seeds: int, only: str) -> list[Cell]:
+    """All cells of the first seeds whose key holds the text `only`.
+
+    >>> row, data = Row("fedmf", "fedmf"), Data("planted")
+    >>> table = Table("few", "Few", (row,), (data,), (("full", "HR@10"),), 1)
+    >>> [cell.key for cell in cells_wanted(table, 2, "seed 1")]
+    ['fedmf | planted | clean | seed 1']
+    """
+    return [cell for cell in cells_of(table, seeds) if only in cell.key]

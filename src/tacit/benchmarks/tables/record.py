@@ -1,0 +1,93 @@
+"""What the results file keeps of a cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from tacit.benchmarks.tables.cells import Cell, absent, experiment_of, folder_of, places_of
+from tacit.benchmarks.tables.definition import Metric, Setting, Table
+from tacit.benchmarks.tables.ledger import Ledger
+from tacit.benchmarks.tables.search import chosen_setting
+from tacit.errors import TacitError
+from tacit.experiment.folder import RunFolder
+
+REFERENCES = ("popularity", "chance")
+
+
+def metric_key(metric: Metric) -> str:
+    """A metric in the results file.
+
+    >>> metric_key(("full", "HR@10"))
+    'full HR@10'
+    """
+    return " ".join(metric)
+
+
+def undone_record(cell: Cell, status: str) -> dict[str, Any]:
+    """A cell without numbers, and why it has none."""
+    place = cell.place
+    return {
+        "row": place.row.name,
+        "dataset": place.data.name,
+        "column": place.column,
+        "seed": cell.seed,
+        "status": status,
+    }
+
+
+def done_record(
+    table: Table, cell: Cell, folder: RunFolder, out: Path, setting: Setting
+) -> dict[str, Any]:
+    """A finished cell: its numbers, those of the references, and where they come from."""
+    result = folder.result()
+    names = {metric_key((kind, name)): (kind, name) for kind, name in table.metrics}
+    return {
+        **undone_record(cell, "done"),
+        "protocol": result["protocol"],
+        "split": result["split"],
+        "sets": list(setting),
+        "rounds_run": result["rounds_run"],
+        "selected_round": result["selected_round"],
+        "validation": result["test_released"]["validation_value"],
+        "metrics": {key: result["metrics"][kind][name] for key, (kind, name) in names.items()},
+        "reference": {
+            reference: {
+                key: result["reference"][kind][reference][name]
+                for key, (kind, name) in names.items()
+            }
+            for reference in REFERENCES
+        },
+        "users": result["counts"]["evaluated_users"],
+        "masked_test_items": result["counts"].get("masked_test_items", 0),
+        "engine": result["engine"],
+        "seconds": result["seconds"],
+        "versions": result["versions"],
+        "folder": folder.path.relative_to(out).as_posix(),
+    }
+
+
+def scan(table: Table, out: Path, ledger: Ledger, seeds: int) -> None:
+    """Bring the cells up to date with the folders: finished runs count, others do not.
+
+    A cell counts only under the present definition and the present choice; seeds beyond those asked
+    for are kept where they are finished.
+    """
+    most = max([seeds, *(int(record["seed"]) + 1 for record in ledger.cells.values())])
+    ledger.cells = {}
+    for place in places_of(table):
+        if absent(place.row) is not None:
+            continue
+        try:
+            setting = chosen_setting(table, place, ledger.choices)
+            if setting is None:
+                continue
+            seeds_here = range(most if place.row.seeded else 1)
+            experiments = [experiment_of(table, place, setting, seed) for seed in seeds_here]
+        except TacitError:  # its settings do not exist: the plan says so
+            continue
+        for experiment in experiments:
+            cell = Cell(place, experiment.seed)
+            folder = folder_of(out, place, experiment)
+            if folder.finished:
+                ledger.cells[cell.key] = done_record(table, cell, folder, out, setting)

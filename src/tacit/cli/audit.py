@@ -1,0 +1,130 @@
+"""`tacit audit`: is a score what it says, or what the protocol gave away?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tacit.cli import options
+from tacit.cli.machine import cores, one_torch_thread
+from tacit.cli.output import say, say_json, show
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tacit.audit.audit import Audit
+
+
+def audit(
+    method: Annotated[str, typer.Argument(help="A method of `tacit list`.")],
+    data: options.Data = None,
+    protocol: Annotated[
+        str | None,
+        typer.Option(help="One protocol; default: that of the method's paper, and clean beside."),
+    ] = None,
+    preset: options.Preset = None,
+    split: options.Split = None,
+    columns: options.Columns = None,
+    min_user: options.MinUser = None,
+    duplicates: options.Duplicates = None,
+    rounds: Annotated[
+        int | None,
+        typer.Option(help="Rounds to play; default as in the paper, 200 at most if not fused."),
+    ] = None,
+    seed: options.Seed = None,
+    participation: options.Share = None,
+    plugins: options.With = None,
+    sets: options.Set = None,
+    engine: options.Engine = None,
+    threads: options.Threads = None,
+    device: options.Device = None,
+    out: options.Out = None,
+    as_json: options.Json = False,
+) -> None:
+    """Look for leaks: what of a score is there without learning, and under which protocol."""
+    from tacit.audit.audit import ROUND_CAP
+    from tacit.audit.audit import audit as audit_experiment
+    from tacit.audit.page import as_json as as_object
+    from tacit.audit.page import refuse_used, write_audit
+    from tacit.cli.progress import Bar
+    from tacit.cli.settings import free_folder
+    from tacit.experiment.names import audit_name
+    from tacit.experiment.resolve import resolve
+
+    flags = options.given(
+        data=data,
+        preset=preset,
+        split=split,
+        columns=options.columns_of(columns),
+        min_user=min_user,
+        duplicates=duplicates,
+        rounds=rounds,
+        seed=seed,
+        participation=participation,
+        plugins=plugins,
+        sets=sets,
+        engine=engine,
+        device=device,
+    )
+    experiments = []
+    for name in ("paper", "clean") if protocol is None else (protocol,):
+        experiment = resolve(method, protocol=name, **flags)  # type: ignore[arg-type]
+        if experiment not in experiments:  # a method without a paper has the clean protocol only
+            experiments.append(experiment)
+    folder = out or free_folder(audit_name(experiments[0], named=protocol is not None))
+    refuse_used(folder)
+    one_torch_thread()
+    audits = [
+        audit_experiment(
+            experiment,
+            cap=ROUND_CAP if rounds is None else None,
+            threads=threads or cores(),
+            watch=Bar(),
+        )
+        for experiment in experiments
+    ]
+    page = write_audit(audits, folder)
+    if as_json:
+        say_json(as_object(audits))
+        return
+    show(audit_table(audits))
+    for one in audits:
+        say_findings(one)
+    say(f"page      {page}")
+    say(f"numbers   {folder / 'audit.json'}")
+
+
+def audit_table(audits: Sequence[Audit]) -> Table:
+    """One row per check; for each protocol what was measured, its honest bound, the verdict."""
+    from tacit.cli.tables import plain_table
+    from tacit.experiment.amounts import DASH
+
+    columns = [""]
+    for one in audits:
+        columns += [one.protocol, "if honest", "verdict"]
+    rows = [
+        [
+            findings[0].name,
+            *(
+                text or DASH
+                for finding in findings
+                for text in (finding.measured, finding.honest, finding.verdict)
+            ),
+        ]
+        for findings in zip(*(one.findings for one in audits), strict=True)
+    ]
+    title = f"{audits[0].method} on {audits[0].dataset}; HR@10 is of the full ranking"
+    return plain_table(f"{title}, and against sampled items after a stroke", columns, rows)
+
+
+def say_findings(audit: Audit) -> None:
+    """One line per check, then what they say together."""
+    say(f"protocol  {audit.protocol}, split {audit.split}, seed {audit.seed}, {audit.users} users")
+    say(f"rounds    {audit.rounds_say}")
+    say(f"engine    {audit.engine}")
+    for finding in audit.findings:
+        say(f"{finding.verdict:9} {finding.name}: {finding.says}")
+    say(f"verdict   {audit.conclusion}")
+    say()

@@ -1,0 +1,125 @@
+"""`tacit sweep`: one method over a grid of settings."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tacit.cli import options
+from tacit.cli.machine import cores, one_torch_thread
+from tacit.cli.output import say, say_json, show
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tacit.experiment.sweep_result import Sweep
+
+
+def sweep(
+    method: Annotated[str, typer.Argument(help="A method of `tacit list`.")],
+    over: Annotated[
+        list[str] | None,
+        typer.Option(help="A field and its values, part.field=a,b,c; several make a grid."),
+    ] = None,
+    data: options.Data = None,
+    seeds: Annotated[int, typer.Option(help="Run with seeds 0 to N-1.", metavar="N")] = 1,
+    protocol: options.Protocol = None,
+    preset: options.Preset = None,
+    split: options.Split = None,
+    columns: options.Columns = None,
+    min_user: options.MinUser = None,
+    duplicates: options.Duplicates = None,
+    rounds: options.Rounds = None,
+    participation: options.Share = None,
+    plugins: options.With = None,
+    sets: options.Set = None,
+    engine: options.Engine = None,
+    threads: options.Threads = None,
+    device: options.Device = None,
+    out: options.Out = None,
+    as_json: options.Json = False,
+) -> None:
+    """Try settings of a method; validation chooses, and runs that are finished are used again."""
+    from tacit.cli.progress import Bar
+    from tacit.experiment.names import dataset_name, slug
+    from tacit.experiment.sweep import sweep as sweep_method
+
+    flags = options.given(
+        data=data,
+        protocol=protocol,
+        preset=preset,
+        split=split,
+        columns=options.columns_of(columns),
+        min_user=min_user,
+        duplicates=duplicates,
+        rounds=rounds,
+        participation=participation,
+        plugins=plugins,
+        sets=sets,
+        engine=engine,
+        device=device,
+    )
+    if out is None:
+        parts = (method, dataset_name(data or "planted"), slug(protocol or "clean"))
+        out = Path("runs") / "-".join(("sweep", *parts))
+    one_torch_thread()
+    table = sweep_method(
+        method, over or [], out, seeds=seeds, threads=threads or cores(), watch=Bar(), **flags
+    )
+    if as_json:
+        say_json(asdict(table))
+        return
+    show_sweep(table)
+    say(f"written   {out / 'sweep.csv'}, {out / 'sweep.png'} and {out / 'sweep.svg'}")
+
+
+def show_sweep(table: Sweep) -> None:
+    """The table, the choice, and what it does not say."""
+    from tacit.experiment.comparison_text import mark
+
+    show(sweep_table(table))
+    if warning := mark(table.protocol, table.clean):
+        say(warning)
+    say(f"protocol  {table.protocol}, split {table.split}")
+    say(f"choice *  {table.choice}")
+    say("note      Test values stand here for completeness; the choice is validation's alone.")
+    for note in table.notes:
+        say(f"note      {note}")
+
+
+def sweep_table(table: Sweep) -> Table:
+    """One row per setting, in the order of the grid."""
+    from tacit.cli.tables import plain_table
+    from tacit.experiment.amounts import DASH, metric_text
+    from tacit.experiment.sweep_result import RANKING_WORDS
+
+    rows = []
+    for place, row in enumerate(table.rows):
+        deviation = "" if row.deviation is None else f" ±{row.deviation:.4f}"
+        full = {} if row.test is None else row.test["full"]
+        sampled = {} if row.test is None else row.test["sampled99"]
+        rows.append(
+            [
+                *row.values,
+                "*" if place == table.chosen else "",
+                "diverged" if row.validation is None else metric_text(row.validation) + deviation,
+                metric_text(full.get("HR@10")),
+                metric_text(full.get("NDCG@10")),
+                metric_text(sampled.get("HR@10")),
+                " ".join(map(str, row.selected_rounds)) or DASH,
+            ]
+        )
+    columns = [
+        *(axis.path for axis in table.axes),
+        "",
+        f"valid {table.metric}",
+        "test HR@10",
+        "test NDCG@10",
+        "test vs 99 HR@10",
+        "round",
+    ]
+    title = f"{table.method} on {table.dataset}, validation: {RANKING_WORDS[table.ranking]}"
+    return plain_table(title, columns, rows, numbers=len(columns))

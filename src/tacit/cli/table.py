@@ -1,0 +1,75 @@
+"""`tacit table`: a printed table re-made, cell by cell."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from tacit.cli import options
+from tacit.cli.machine import cores, one_torch_thread
+from tacit.cli.output import say
+from tacit.errors import TacitError, nearest
+
+if TYPE_CHECKING:
+    from tacit.benchmarks.tables.definition import Table
+
+PUBLISHED = Path("docs", "results")
+
+
+def table(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="Which table; without one, all are named.")
+    ] = None,
+    budget: Annotated[
+        float, typer.Option(help="Hours; cells that do not fit are not begun.", metavar="HOURS")
+    ] = 1.4,
+    seeds: Annotated[int, typer.Option(help="Run with seeds 0 to N-1.", metavar="N")] = 3,
+    out: Annotated[
+        Path | None, typer.Option(help="The folder to write to. Default: runs/tables/NAME.")
+    ] = None,
+    only: Annotated[
+        str, typer.Option(help="Only cells with this text in 'row | dataset | column | seed K'.")
+    ] = "",
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Time two rounds of each, print the plan and stop.")
+    ] = False,
+    publish: Annotated[
+        bool, typer.Option("--publish", help="Write the table to docs/results as well.")
+    ] = False,
+    threads: options.Threads = None,
+) -> None:
+    """Re-make a printed table honestly; finished cells are used again."""
+    from tacit.benchmarks.tables import TABLES
+    from tacit.benchmarks.tables.fill import Filling
+    from tacit.cli.progress import Bar
+
+    if name is None:
+        for one in TABLES.values():
+            say(f"{one.name:18s}{one.title}: {_size(one)}")
+        return
+    if name not in TABLES:
+        raise TacitError(f"Unknown table {name!r}; {nearest(name, TABLES)}")
+    one_torch_thread()
+    filling = Filling(
+        TABLES[name],
+        out or Path("runs", "tables", name),
+        budget=budget * 3600,
+        seeds=seeds,
+        only=only,
+        threads=threads or cores(),
+        publish=PUBLISHED if publish else None,
+        watch=Bar(),
+        report=say,
+    )
+    if estimate:
+        filling.plan()
+        filling.ledger.write()  # what was timed need not be timed again
+        return
+    filling.fill()
+    say(f"written   {filling.markdown_file} and {filling.ledger.path}")
+
+
+def _size(one: Table) -> str:
+    return f"{len(one.rows)} rows, {', '.join(data.name for data in one.datasets)}"

@@ -1,0 +1,59 @@
+"""A sweep as data: one row per setting, and the one that validation prefers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tacit.experiment.grid import Axis, point_text
+
+RANKING_WORDS = {"full": "full ranking", "sampled99": "99 sampled"}
+
+
+@dataclass(frozen=True, eq=False)
+class Setting:
+    """One point of the grid, seeds averaged; without values where training diverged.
+
+    >>> Setting(("0.1",), 0.2, None, {"full": {"HR@10": 0.3}}, (7,), ("runs/one",)).validation
+    0.2
+    """
+
+    values: tuple[str, ...]
+    validation: float | None
+    deviation: float | None  # over seeds
+    test: Mapping[str, Mapping[str, float]] | None  # by ranking, then by metric
+    selected_rounds: tuple[int, ...]
+    runs: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Sweep:
+    """All settings in the order of the grid; `chosen` is the place of validation's choice.
+
+    >>> axis, row = Axis("local.epochs", ("1",)), Setting(("1",), 0.2, None, None, (), ())
+    >>> one = Sweep("m", "few", "clean", True, "", "HR@10", "full", (axis,), 1, (row,), 0, ())
+    >>> one.choice
+    'local.epochs=1: the setting that validation prefers (HR@10, full ranking)'
+    """
+
+    method: str
+    dataset: str
+    protocol: str
+    clean: bool
+    split: str
+    metric: str  # of selection
+    ranking: str
+    axes: tuple[Axis, ...]
+    seeds: int
+    rows: tuple[Setting, ...]
+    chosen: int
+    notes: tuple[str, ...]
+
+    @property
+    def choice(self) -> str:
+        """Which setting, chosen by what."""
+        seeds = f", mean of {self.seeds} seeds" if self.seeds > 1 else ""
+        return (
+            f"{point_text(self.axes, self.rows[self.chosen].values)}: the setting that validation "
+            f"prefers ({self.metric}, {RANKING_WORDS[self.ranking]}{seeds})"
+        )

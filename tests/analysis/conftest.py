@@ -1,0 +1,29 @@
+"""A few short runs on the planted world, made once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tacit.core.optim import Sgd
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
+from tacit.sync.guidance import AdaptiveGuidance
+
+
+@pytest.fixture(scope="session")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Runs of four rounds: some methods, and two clients with guidance, with and without gates."""
+    torch.set_num_threads(1)  # once numba has opened its threads, torch's own spin beside them
+    place = tmp_path_factory.mktemp("runs")
+    for name in ("fedmf", "pfedrec", "local_only", "fedrap", "popularity"):
+        run(resolve(name, rounds=4), place / name)
+    alone = resolve("local_only", rounds=4)
+    for name, epochs in (("gated", 5), ("kept_half", 0)):
+        sync = AdaptiveGuidance(beta=0.7, every=2, epochs=epochs, gate_optimiser=Sgd(rate=0.05))
+        guided = replace(alone, name=name, method=replace(alone.method, sync=sync))
+        run(guided, place / name)
+    return place
