@@ -1,6 +1,7 @@
 """Recorded bands on real data: printed numbers under the paper's protocol, ours under clean."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -45,3 +46,47 @@ def test_central_bars_match_their_anchors(tmp_path: Path) -> None:
     two = run(resolve("ease", data="filmtrust"), tmp_path / "two")["metrics"]["full"]["HR@10"]
     assert 0.12 <= one <= 0.16
     assert 0.72 <= two <= 0.77
+
+
+@needs_data
+@pytest.mark.slow
+def test_fedrkg_soars_on_the_published_pool_and_not_on_the_clean_one(tmp_path: Path) -> None:
+    """Printed R@10 on FilmTrust: 100.0. The same split with negatives that exclude train items
+    alone lies under popularity (0.275)."""
+    leaky = resolve("fedmf", plugins=["fedrkg"], data="filmtrust", protocol="paper")
+    result = run(replace(leaky, evaluate_every=10), tmp_path / "leaky", threads=2)
+    early = run(replace(leaky, rounds=100, evaluate_every=10), tmp_path / "early", threads=2)
+    honest = replace(leaky, protocol=replace(leaky.protocol, negatives_exclude="train"))
+    honest = replace(honest, rounds=300, evaluate_every=10)
+    clean = run(honest, tmp_path / "clean", threads=2)
+    popularity = clean["reference"]["full"]["popularity"]["HR@10"]
+    assert early["metrics"]["full"]["HR@10"] > 0.40
+    assert result["metrics"]["full"]["HR@10"] > 0.98
+    assert popularity == pytest.approx(0.275, abs=0.001)
+    assert clean["metrics"]["full"]["HR@10"] < popularity
+
+
+@needs_data
+@pytest.mark.slow
+def test_a_thousand_rounds_of_fedrkg_are_a_matter_of_a_minute(tmp_path: Path) -> None:
+    experiment = resolve("fedmf", plugins=["fedrkg"], data="filmtrust", protocol="paper")
+    protocol = replace(experiment.protocol, patience=None)
+    whole = replace(experiment, evaluate_every=10, protocol=protocol)
+    result = run(whole, tmp_path / "run", threads=2)
+    assert result["rounds_run"] == 1000
+    assert result["seconds"] < 120
+
+
+@needs_data
+@pytest.mark.slow
+def test_fedrkg_with_the_released_habits_meets_print_on_amazon_video(tmp_path: Path) -> None:
+    """Printed R@10: 26.08."""
+    habits = resolve(
+        "fedmf",
+        plugins=["fedrkg:clip=1.0,decay=0.99"],
+        data="amazon-video-10",
+        protocol="paper",
+        sets=['backbone={part="linear_head"}', "evaluate_every=50"],
+    )
+    result = run(habits, tmp_path / "run", threads=2, keep_model=False)
+    assert 0.20 <= result["metrics"]["full"]["HR@10"] <= 0.33

@@ -31,8 +31,9 @@ def gates_figure(
         left, right = panels[2 * place : 2 * place + 2]
         _histogram(left, means.value_popular_U, share, 0)
         _histogram(right, means.value_all_U, warmth, 2)
-        left.set_title(f"{run.name}: popular items", fontsize=11)
-        right.set_title(f"{run.name}: all items", fontsize=11)
+        # the run's name may be long: it stands in a line of its own above the pair
+        left.set_title(f"{run.name}\npopular items", fontsize=11, loc="left")
+        right.set_title("all items", fontsize=11, loc="left")
     legend_outside(figure, panels[0], panels[1])
     figure.suptitle(runs[0].place, fontsize=11)
     caption(

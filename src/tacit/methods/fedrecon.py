@@ -3,8 +3,8 @@
 Nobody keeps a user vector. In every round a client draws one, fits it to the frozen item table,
 then moves the item rows with it and sends their change, weighted by its examples; to be ranked it
 fits one once more, to the new table. PFedRec's setting: width 32, cross-entropy, 4 negatives.
-Neither paper prints rates for it; a vector fitted from scratch needs larger steps than a kept
-one.
+Neither paper prints rates for it; a vector fitted from scratch needs larger steps than a kept one.
+Ours were the best of a dozen on ML-100K's validation part.
 """
 
 from __future__ import annotations
@@ -18,7 +18,11 @@ from tacit.server.mean import Mean
 
 
 def fedrecon(
-    dim: int = 32, rate: float = 1.0, item_rate: float = 0.1, per_item: float = 80.0
+    dim: int = 32,
+    rate: float = 3.0,
+    item_rate: float = 0.1,
+    per_item: float = 5.0,
+    reconstruct_epochs: int = 3,
 ) -> Method:
     """FedRecon as parts.
 
@@ -27,7 +31,9 @@ def fedrecon(
     """
     return Method(
         DotProduct(dim),
-        local=Reconstruct(Sgd(rate), items=Sgd(item_rate, per_item=per_item)),
+        local=Reconstruct(
+            Sgd(rate), Sgd(item_rate, per_item=per_item), reconstruct_epochs=reconstruct_epochs
+        ),
         server=Mean("examples"),
     )
 

@@ -2,8 +2,9 @@
 
 The paper fixes β = .99, T_int = 100, 5 gate epochs, 1000 rounds, and one joint step per batch at
 the base's rates. Its released code also clips the gradient of every step to norm 1 over all
-parameters and applies guidance one round late: `clip=1.0`, `at="next"`. Nothing but the item table
-is ever sent, so a shared scorer becomes private.
+parameters, applies guidance one round late, shrinks all rates from round to round on Amazon-Video,
+and scores with a linear layer: `clip=1.0`, `at="next"`, `decay=0.99`, a `LinearHead`. Nothing but
+the item table is ever sent, so a shared scorer becomes private.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ def fedrkg(
     at: Literal["same", "next"] = "same",
     gate_input: GateInput = "own_global_difference",
     clip: float | None = None,
+    decay: float = 1.0,
 ) -> Method:
     """The method with a personal table under adaptive guidance.
 
@@ -41,9 +43,14 @@ def fedrkg(
     require_ground(method.sync, "fedrkg")
     sync = AdaptiveGuidance(beta, every, epochs, Sgd(gate_rate), at=at, gate_input=gate_input)
     guided = replace(with_private_scorer(method), sync=sync)
-    if clip is None:
-        return guided
-    return replace(guided, local=replace(guided.local, gradient_clip=clip))  # type: ignore[type-var]
+    local = guided.local
+    if decay != 1.0:
+        model = replace(local.model, decay=decay)  # type: ignore[type-var]
+        items = replace(local.items, decay=decay)  # type: ignore[type-var]
+        local = replace(local, model=model, items=items)  # type: ignore[type-var]
+    if clip is not None:
+        local = replace(local, gradient_clip=clip)  # type: ignore[type-var]
+    return replace(guided, local=local)
 
 
 def knowledge_guidance(

@@ -17,9 +17,13 @@ PRIVATE_PERCEPTRON = rates(
 FIVE_EPOCHS = rates((0.1, 1.0), (0.1, 4.0), (0.1, 16.0), (0.3, 1.0), (0.3, 4.0), (0.3, 16.0))
 PLAIN_ITEMS = each("local.items.rate", 0.01, 0.1, 1.0, 10.0, 100.0, 1000.0)
 RECONSTRUCTED = tuple(
-    (f"local.model.rate={rate}", f"local.items.per_item={per_item}")
-    for rate in (1.0, 10.0)
-    for per_item in (20.0, 80.0, 320.0)
+    (
+        f"local.model.rate={rate}",
+        f"local.items.per_item={per_item}",
+        f"local.reconstruct_epochs={epochs}",
+    )
+    for rate, per_item in ((1.0, 20.0), (3.0, 5.0))
+    for epochs in (1, 3, 5)
 )
 ADAM = (0.0003, 0.001, 0.003, 0.01, 0.03, 0.1)
 BOTH_ADAMS = apart("local.rate", "server.rate", *((rate, rate) for rate in ADAM))
