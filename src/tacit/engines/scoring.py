@@ -10,7 +10,7 @@ from torch.func import vmap
 
 from tacit.core.compose import Algorithm
 from tacit.core.types import ITEMS, OWN_ITEMS, Params
-from tacit.engines.kernels.linear_cpu import overlay_linear, score_own_linear
+from tacit.engines.kernels.scores_cpu import overlay_linear, score_own_linear
 from tacit.engines.state import State
 from tacit.items.id_only import IdOnly
 

@@ -252,33 +252,3 @@ def linear_rounds(  # type: ignore[no-untyped-def]
             for r in range(count):
                 place[touched[r]] = -1
         loss_C[chunk] = loss_sum
-
-
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
-def overlay_linear(  # type: ignore[no-untyped-def]
-    score_BI, users, start, count, tuned_item, tuned_value, vector_UD, bias_U, has_bias
-):
-    """Write the logits of each user's tuned rows over the scores made with the global table."""
-    width = vector_UD.shape[1]
-    for b in range(len(users)):
-        user = users[b]
-        for c in range(start[user], start[user] + count[user]):
-            logit = _dot(tuned_value[c], vector_UD[user], width)
-            if has_bias:
-                logit += bias_U[user]
-            score_BI[b, tuned_item[c]] = logit
-
-
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
-def score_own_linear(  # type: ignore[no-untyped-def]
-    score_BI, users, own, vector_UD, bias_U, has_bias
-):
-    """Logits of each user over its own dense table, which is read in place."""
-    width = vector_UD.shape[1]
-    for b in range(len(users)):
-        user = users[b]
-        for item in range(own.shape[1]):
-            logit = _dot(own[user, item], vector_UD[user], width)
-            if has_bias:
-                logit += bias_U[user]
-            score_BI[b, item] = logit
