@@ -65,7 +65,7 @@ class Stopper(Silent):
 
 def test_what_a_run_writes(plays: Path, tmp_path: Path) -> None:
     out = tmp_path / "one"
-    result = run(small("pfedrec", plays, rounds=4), out)
+    result = run(small("pfedrec", plays, rounds=4), out, checkpoint_seconds=1e9)
     assert names_in(out) == {
         "experiment.toml",
         "metrics.jsonl",

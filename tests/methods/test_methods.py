@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 
+from tacit.core.optim import Sgd
 from tacit.data.protocol import PFEDREC
 from tacit.data.views import TrainView
 from tacit.engines.direct import DirectEngine
@@ -42,6 +43,21 @@ class TestFedAvg(FederatedTests):
 class TestFedRecon(FederatedTests):
     name = "fedrecon"
     engine_sets = ("local.batch=16", "local.reconstruct_epochs=2", "backbone.dim=6")
+
+    def test_who_sits_out_keeps_what_it_had(self) -> None:
+        """Nobody keeps a model: who sat out fits one to the new table, as everybody does."""
+        method = self.small()
+        local = replace(method.local, items=Sgd(0.0))  # type: ignore[type-var]
+        ends = [
+            trace(
+                replace(method, local=local),
+                self.train(),
+                LoopEngine(),
+                participation=Participation(ratio=ratio),
+            ).end["user"]
+            for ratio in (0.5, 1.0)
+        ]
+        assert torch.equal(ends[0], ends[1])
 
 
 class TestFedMFDualPersonalised(FederatedTests):
