@@ -11,6 +11,7 @@ from tacit import streams
 from tacit.core.compose import Algorithm
 from tacit.core.types import ITEMS, Init, Params
 from tacit.data.views import TrainView
+from tacit.engines.leaves import draw_leaf
 from tacit.engines.memory import available_bytes
 from tacit.engines.tuned import TunedRows
 from tacit.errors import TacitError
@@ -110,18 +111,8 @@ def first_values(
     >>> first_values(Init((2,)), "user", 0, np.zeros(1, dtype=np.uint64), torch.float32).tolist()
     [[0.0, 0.0]]
     """
-    if init.same:
-        name_U = np.zeros_like(name_U)
-    shape = (len(name_U), *init.shape)
-    if init.law == "zeros":
-        return torch.zeros(shape, dtype=dtype)
-    purpose, stream = streams.INIT, streams.name_of(init.like or leaf)
-    if init.law == "normal":
-        value = streams.normals(seed, purpose, stream, name_U, init.count) * init.scale
-    else:
-        unit = streams.uniforms(seed, purpose, stream, name_U, init.count)
-        value = (2.0 * unit - 1.0) * init.scale
-    return torch.from_numpy(value.reshape(shape)).to(dtype)
+    stream = streams.name_of(init.like or leaf)
+    return draw_leaf(init, seed, streams.INIT, stream, name_U, dtype)
 
 
 def _initial_moments(algorithm: Algorithm, state: State, n_users: int) -> Params:

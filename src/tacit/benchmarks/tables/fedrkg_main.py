@@ -86,7 +86,6 @@ WHY: dict[tuple[str, str, Column], str] = {
     ("fedrkg", VIDEO, "paper"): _ORACLE,
     ("fedrkg", FILMTRUST, "clean"): _CHANCE,
     ("fedrkg", VIDEO, "clean"): _CHANCE,
-    (RELEASED, VIDEO, "clean"): _CHANCE,
     (
         "fedmf",
         FILMTRUST,
