@@ -160,6 +160,49 @@ def test_a_run_that_is_slower_than_thought_is_stopped_and_goes_on(tmp_path: Path
     assert states(later)["fedmf | planted | clean | seed 1"] == "done"
 
 
+def test_two_workers_give_the_same_table(tmp_path: Path) -> None:
+    one = filling(FEW, tmp_path / "one", Clock()).fill()
+    two = Filling(FEW, tmp_path / "two", seeds=2, workers=2).fill()
+    assert set(states(two).values()) == {"done"}
+    for key, record in one.cells.items():
+        assert two.cells[key]["metrics"] == record["metrics"], key
+        assert two.cells[key]["sets"] == record["sets"]
+    for key, note in one.choices.items():  # chosen once, by the first cell of each place
+        assert [t["validation"] for t in two.choices[key]["tried"]] == [
+            t["validation"] for t in note["tried"]
+        ]
+
+
+def test_a_row_that_there_is_no_time_to_time_says_so(tmp_path: Path) -> None:
+    clock = Clock()
+
+    def slow(experiment: Any, threads: int, now: Any) -> Timing:
+        clock.now += 50.0
+        return Timing(0.0, 10.0, 0.0)
+
+    few = filling(FEW, tmp_path, clock, budget=200.0)
+    few.probe = slow  # one probe is already more than the tenth of the budget that is for it
+    few.plan()
+    assert list(few.ledger.timings) == ["fedmf | planted"]
+    assert (
+        few.ledger.cells["popularity | planted | clean | seed 0"]["status"]
+        == "not run (no time left to time it)"
+    )
+
+
+def test_a_guess_is_made_from_what_was_timed_and_never_from_a_guess(tmp_path: Path) -> None:
+    from tacit.data.sources import SOURCES
+
+    names = ("filmtrust", "amazon-video-10", "ml-1m")
+    table = replace(FEW, rows=(FEDMF,), datasets=tuple(Data(name) for name in names), printed={})
+    few = filling(table, tmp_path, Clock())
+    few.probe = lambda experiment, threads, now: Timing(1.0, 100.0, 1.0)  # too long to repeat
+    few.plan()
+    small, large = (SOURCES[name].statistics for name in ("filmtrust", "ml-1m"))
+    factor = large["interactions"] / small["interactions"]
+    assert few.ledger.timings["fedmf | ml-1m"].round == pytest.approx(100.0 * factor)
+
+
 def test_ctrl_c_leaves_whole_files_and_the_same_command_continues(tmp_path: Path) -> None:
     clock = Clock(stop_at=7)  # in the run of the first fedmf cell, after popularity and its search
     with pytest.raises(
@@ -199,10 +242,10 @@ def test_no_choice_looks_at_the_test_part(monkeypatch: pytest.MonkeyPatch) -> No
 def test_settings_are_chosen_before_a_cell_is_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import tacit.benchmarks.tables.fill as fill_module
+    import tacit.benchmarks.tables.work as work_module
 
     few = filling(FEW, tmp_path, Clock(), seeds=1, only="fedmf")
-    run, seen = fill_module.run, []
+    run, seen = work_module.run, []
 
     def checked(experiment: Any, out: Path, **options: Any) -> Any:
         column = "clean" if experiment.protocol.is_clean else "paper"
@@ -212,7 +255,7 @@ def test_settings_are_chosen_before_a_cell_is_run(
         seen.append(column)
         return run(experiment, out, **options)
 
-    monkeypatch.setattr(fill_module, "run", checked)
+    monkeypatch.setattr(work_module, "run", checked)
     few.fill()
     assert seen == ["paper", "clean"]
 

@@ -38,6 +38,9 @@ def table(
     publish: Annotated[
         bool, typer.Option("--publish", help="Write the table to docs/results as well.")
     ] = False,
+    workers: Annotated[
+        int | None, typer.Option(help="Cells at the same time. Default: the cores.", metavar="N")
+    ] = None,
     threads: options.Threads = None,
 ) -> None:
     """Re-make a printed table honestly; finished cells are used again."""
@@ -58,7 +61,8 @@ def table(
         budget=budget * 3600,
         seeds=seeds,
         only=only,
-        threads=threads or cores(),
+        threads=threads or 1,
+        workers=workers if workers is not None else cores(),
         publish=PUBLISHED if publish else None,
         watch=Bar(),
         report=say,

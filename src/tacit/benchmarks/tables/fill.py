@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from tacit.benchmarks.tables.cells import Cell, experiment_of, folder_of
-from tacit.benchmarks.tables.deadline import Deadline, OutOfTimeError
-from tacit.benchmarks.tables.definition import Setting, Table
+from tacit.benchmarks.tables.cells import Cell
+from tacit.benchmarks.tables.definition import Table
 from tacit.benchmarks.tables.ledger import Ledger
 from tacit.benchmarks.tables.markdown import as_markdown
 from tacit.benchmarks.tables.plan import (
@@ -23,14 +24,16 @@ from tacit.benchmarks.tables.plan import (
     seconds_of,
     timing_key,
 )
-from tacit.benchmarks.tables.record import done_record, scan, undone_record
-from tacit.benchmarks.tables.search import choose
+from tacit.benchmarks.tables.record import scan, undone_record
+from tacit.benchmarks.tables.search import chosen_setting
 from tacit.benchmarks.tables.timing import probe as time_two_rounds
 from tacit.benchmarks.tables.verdict import verdict
+from tacit.benchmarks.tables.work import Outcome, Work, do
+from tacit.benchmarks.tables.workers import Pool
 from tacit.errors import TacitError
 from tacit.experiment.amounts import seconds_text
 from tacit.experiment.folder import write_text
-from tacit.experiment.run import RunInterruptedError, run
+from tacit.experiment.run import RunInterruptedError
 from tacit.experiment.watch import Silent, Watcher
 
 RESERVE = 0.02  # of the budget, for the last files
@@ -53,7 +56,8 @@ class Filling:
     budget: float = 1.4 * 3600  # seconds
     seeds: int = 3
     only: str = ""
-    threads: int = 1
+    threads: int = 1  # of one cell
+    workers: int = 1  # cells at the same time
     publish: Path | None = None
     watch: Watcher = field(default_factory=Silent)
     report: Callable[[str], None] = _silent
@@ -63,6 +67,8 @@ class Filling:
     def __post_init__(self) -> None:
         if self.seeds < 1:
             raise TacitError(f"seeds is {self.seeds}; run at least 1.")
+        if self.workers < 1:
+            raise TacitError(f"workers is {self.workers}; use at least 1.")
         if not 0 < self.budget < float("inf"):
             raise TacitError(f"The budget is {self.budget / 3600:g} hours; it must be above 0.")
         if self.publish is not None and not self.publish.is_dir():
@@ -100,7 +106,7 @@ class Filling:
                 able.append(cell)
                 self._does_not_fit(cell)
         ordered = order(self.table, able, self.ledger)
-        left = self.end - self.clock()
+        left = self.workers * (self.end - self.clock())
         total, fitting, lines = forecast(self.table, ordered, self.ledger, left)
         for line in lines:
             self.report(f"estimate  {line}")
@@ -115,58 +121,57 @@ class Filling:
         """Run what fits, in order, and write the table after every cell."""
         ordered = self.plan()
         self._write()
-        try:
-            for cell in ordered:
-                self._cell(cell)
-        except (RunInterruptedError, KeyboardInterrupt) as stop:
+        last = self._side_by_side if self.workers > 1 else self._one_by_one
+        if (cell := last(ordered)) is not None:
             self._write()
             raise RunInterruptedError(
                 f"Stopped during {cell.key}; give the same command again to continue."
-            ) from stop
+            )
         self._write(last=True)
         return self.ledger
 
-    def _cell(self, cell: Cell) -> None:
+    def _one_by_one(self, ordered: Sequence[Cell]) -> Cell | None:
+        for cell in ordered:
+            work = self._begin(cell)
+            if work is None:
+                continue
+            outcome = do(work, partial(self._save, cell), self.watch, self.clock)
+            self._absorb(outcome)
+            if outcome.interrupted:
+                return cell
+        return None
+
+    def _side_by_side(self, ordered: Sequence[Cell]) -> Cell | None:
+        with Pool(self.workers) as pool:
+            stopped = pool.drive(ordered, self._chosen, self._begin, self._absorb)
+        return next(cell for cell in ordered if not self._done(cell)) if stopped else None
+
+    def _chosen(self, cell: Cell) -> bool:
+        return chosen_setting(self.table, cell.place, self.ledger.choices) is not None
+
+    def _begin(self, cell: Cell) -> Work | None:
         if self.clock() + seconds_of(self.table, cell, self.ledger) > self.end:
             self._does_not_fit(cell)
             self._write()
-            return
-        watch = Deadline(self.watch, self.clock, self.end)
-        place, ledger = cell.place, self.ledger
-        try:
-            setting = choose(self.table, place, ledger.choices, ledger.write, self.threads, watch)
-            if self.clock() + seconds_of(self.table, cell, ledger) > self.end:
-                self._does_not_fit(cell)  # the search took longer than was thought
-            else:
-                self._run(cell, setting, watch)
-        except OutOfTimeError as stop:
-            self._does_not_fit(cell, begun=str(stop))
-        except RunInterruptedError:
-            raise
-        except TacitError as error:
-            self._undone(cell, str(error).rstrip("."))
-        self._write()
-        record = ledger.cells[cell.key]
-        self.report(f"cell      {cell.key}: {record['status']}")
-
-    def _run(self, cell: Cell, setting: Setting, watch: Watcher) -> None:
+            return None
+        if self.workers > 1:
+            self.report(f"begin     {cell.key}")
         key = timing_key(cell.place.row, cell.place.data)
-        experiment = experiment_of(self.table, cell.place, setting, cell.seed)
-        folder = folder_of(self.out, cell.place, experiment)
-        fresh, before = not folder.experiment_file.exists(), self.clock()
-        result = run(
-            experiment,
-            folder.path,
-            threads=self.threads,
-            resume=True,
-            watch=watch,
-            keep_model=False,
-        )
-        if fresh:  # a run that goes on says little of what a whole one costs
-            timing, every = self.ledger.timings[key], experiment.evaluate_every
-            expected = timing.run(result["rounds_run"], every)
-            self.ledger.timings[key] = timing.corrected(expected, self.clock() - before)
-        self.ledger.cells[cell.key] = done_record(self.table, cell, folder, self.out, setting)
+        timing, note = self.ledger.timings[key], self.ledger.choices.get(cell.place.key)
+        return Work(self.table, cell, self.out, timing, note, self.end, self.threads)
+
+    def _save(self, cell: Cell, note: dict[str, Any]) -> None:
+        self.ledger.choices[cell.place.key] = note
+        self.ledger.write()
+
+    def _absorb(self, outcome: Outcome) -> None:
+        cell = outcome.cell
+        if outcome.note is not None:
+            self.ledger.choices[cell.place.key] = outcome.note
+        self.ledger.timings[timing_key(cell.place.row, cell.place.data)] = outcome.timing
+        self.ledger.cells[cell.key] = outcome.record
+        self._write()
+        self.report(f"cell      {cell.key}: {outcome.record['status']}")
 
     def _done(self, cell: Cell) -> bool:
         return bool(self.ledger.cells.get(cell.key, {}).get("status") == "done")
@@ -174,9 +179,8 @@ class Filling:
     def _undone(self, cell: Cell, why: str) -> None:
         self.ledger.cells[cell.key] = undone_record(cell, f"not run ({why})")
 
-    def _does_not_fit(self, cell: Cell, begun: str = "") -> None:
-        hours = seconds_of(self.table, cell, self.ledger) / 3600
-        self._undone(cell, f"about {hours:.2g} h" + (f"; {begun.rstrip('.')}" if begun else ""))
+    def _does_not_fit(self, cell: Cell) -> None:
+        self._undone(cell, f"about {seconds_of(self.table, cell, self.ledger) / 3600:.2g} h")
 
     def _write(self, last: bool = False) -> None:
         self.ledger.head = {"title": self.table.title, "seeds": self.seeds}

@@ -46,7 +46,7 @@ def measure(
 ) -> dict[str, Problem]:
     """A timing for each row and dataset that is wanted; what cannot run comes back, with why."""
     problems: dict[str, Problem] = {}
-    known: dict[str, tuple[Place, Timing]] = {}  # by row: where it was timed last
+    known: dict[str, tuple[Place, Timing]] = {}  # by row: where it was timed last, never guessed
     for place in wanted:  # datasets stand in the order of their cost
         row, key = place.row, timing_key(place.row, place.data)
         if key in problems:
@@ -59,6 +59,9 @@ def measure(
             timing = None
             if row.name in known:
                 timing = guess(known[row.name][1], known[row.name][0], place.data.source)
+            if timing is None and clock() >= end:
+                problems[key] = Problem("no time left to time it")
+                continue
             if timing is None or (probe_seconds(timing) < PROBE_SECONDS and clock() < end):
                 try:
                     experiment = experiment_of(table, place, row.settings[0], 0)
@@ -67,7 +70,8 @@ def measure(
                     problems[key] = Problem(str(error).rstrip("."))
                     continue
             ledger.timings[key] = timing
-        known[row.name] = (place, timing)
+        if timing.how != "guessed":
+            known[row.name] = (place, timing)
     return problems
 
 

@@ -81,8 +81,8 @@ def probe(experiment: Experiment, threads: int, clock: Callable[[], float]) -> T
 def guess(known: Timing, place: Place, other: str) -> Timing | None:
     """A timing on the source `other` from one on a place's source, by their sizes.
 
-    The cost of a round grows with interactions, and with users times items where every device holds
-    a table of its own; the larger of the two is taken.
+    Ranking grows with users times items; a round with interactions, or with users times items where
+    every device holds a table of its own: the larger of the two is taken.
 
     >>> from tacit.benchmarks.tables.definition import Data
     >>> at = Place(Row("fedmf", "fedmf"), Data("ml-100k"), "clean")
@@ -94,8 +94,7 @@ def guess(known: Timing, place: Place, other: str) -> Timing | None:
     small, large = SOURCES[place.data.source].statistics, SOURCES[other].statistics
     rows = large["interactions"] / small["interactions"]
     tables = large["users"] * large["items"] / (small["users"] * small["items"])
-    factor = max(rows, tables)
-    scaled = (known.start * factor, known.round * factor, known.evaluation * factor)
+    scaled = (known.start * rows, known.round * max(rows, tables), known.evaluation * tables)
     return replace(Timing(*scaled), how="guessed")
 
 
