@@ -8,7 +8,7 @@ import sys
 import pytest
 
 COMMANDS = ["demo", "train", "evaluate", "recommend", "compare", "data", "list", "doctor", "bench"]
-COMMANDS += ["audit", "sweep", "analyse"]
+COMMANDS += ["audit", "sweep", "analyse", "encode"]
 
 
 def test_no_arguments_is_help(tacit):

@@ -16,6 +16,7 @@ from tacit.cli.bench import bench
 from tacit.cli.compare import compare
 from tacit.cli.demo import demo
 from tacit.cli.doctor import doctor
+from tacit.cli.encode import encode
 from tacit.cli.evaluate import evaluate
 from tacit.cli.listing import list_names
 from tacit.cli.recommend import recommend
@@ -42,6 +43,7 @@ app.command("sweep")(sweep)
 app.command("analyse")(analyse)
 app.command("table")(table)
 app.add_typer(data.app, name="data")
+app.command("encode")(encode)
 app.command("list")(list_names)
 app.command("doctor")(doctor)
 app.command("bench")(bench)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tacit.data.dataset import Dataset
 from tacit.data.readers import citeulike, mmrec, movielens, native, ninerec, recbole, table
 from tacit.data.readers.columns import ROLES, parse_columns
+from tacit.data.readers.features import read_modalities
 from tacit.data.readers.frame import from_frame
 from tacit.data.readers.quirks import NO_QUIRKS, Quirks
 from tacit.errors import TacitError
@@ -33,9 +34,13 @@ class Reader:
 # In order: the first that matches reads. `table` takes any file that looks like a table, so it is
 # the last.
 READERS: dict[str, Reader] = {
-    "native": Reader("folder with interactions.parquet", native.matches, native.read),
+    "native": Reader(
+        "folder with interactions.parquet or interactions.csv", native.matches, native.read
+    ),
     "recbole": Reader("RecBole X.inter with name:type columns", recbole.matches, recbole.read),
-    "mmrec": Reader("MMRec X.inter with userID and itemID", mmrec.matches, mmrec.read),
+    "mmrec": Reader(
+        "MMRec X.inter or FedMR inter.csv with userID and itemID", mmrec.matches, mmrec.read
+    ),
     "movielens": Reader("u.data, ratings.dat or ratings.csv", movielens.matches, movielens.read),
     "ninerec": Reader("NineRec X_pair.csv", ninerec.matches, ninerec.read),
     "citeulike": Reader("CiteULike users.dat", citeulike.matches, citeulike.read),
@@ -64,8 +69,15 @@ def read_path(
         raise TacitError(f"There is no file or folder at {str(path)!r}; check the path.")
     for reader in READERS.values():
         if reader.matches(path):
-            return reader.read(path, columns, name, quirks)
+            return _with_features(reader.read(path, columns, name, quirks), path)
     raise TacitError(_unknown(path))
+
+
+def _with_features(dataset: Dataset, path: Path) -> Dataset:
+    """Other people's layouts have no features of their own; those put beside them count as well."""
+    if dataset.modalities or not path.is_dir():
+        return dataset
+    return replace(dataset, modalities=read_modalities(path, dataset.interactions.items))
 
 
 def _unknown(path: Path) -> str:

@@ -33,15 +33,20 @@ def interactions_from(
         raise TacitError(f"{where!r} holds no interactions: it has column names but no rows.")
     found = {role: frame[name] for role, name in chosen.items()}
     return Interactions.from_ids(
-        _ids(found["user"], where),
-        _ids(found["item"], where),
+        ids_of(found["user"], where),
+        ids_of(found["item"], where),
         time=_times(found["time"], where, quirks) if "time" in found else None,
         value=_numbers(found["value"], where) if "value" in found else None,
         label=_labels(found["label"], where) if "label" in found else None,
     )
 
 
-def _ids(column: pl.Series, where: str) -> pl.Series:
+def ids_of(column: pl.Series, where: str) -> pl.Series:
+    """Ids as text without blanks around them; rows without one are refused.
+
+    >>> ids_of(pl.Series("item_id", [7.0, 8.0]), "items.csv").to_list()
+    ['7', '8']
+    """
     if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
         raise _wrong_kind(column, where, "ids (text or whole numbers)")
     if column.dtype.is_float():

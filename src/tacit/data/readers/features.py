@@ -1,4 +1,4 @@
-"""Feature tables on disk: a `.npy` matrix and the item each of its rows belongs to."""
+"""Feature tables on disk: a `.npy` matrix, the item of each row, and perhaps a manifest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tacit.data.modalities import FeatureTable
+from tacit.content.manifest import check_manifest
+from tacit.data.modalities import FeatureTable, Modalities
 from tacit.errors import TacitError
 
 
@@ -49,6 +50,7 @@ def read_feature_table(path: Path, ids: list[str], items: tuple[str, ...]) -> Fe
     if len(set(ids)) < len(ids):
         repeated = next(name for position, name in enumerate(ids) if name in ids[:position])
         raise TacitError(f"Item {repeated!r} is listed twice for {str(path)!r}; list it once.")
+    check_manifest(path, value_KF, ids)
     try:
         return FeatureTable.align(value_KF, ids, items)
     except TacitError as error:
@@ -58,7 +60,29 @@ def read_feature_table(path: Path, ids: list[str], items: tuple[str, ...]) -> Fe
 def modality_name(path: Path) -> str:
     """The modality that a file holds, from its name.
 
-    >>> modality_name(Path("data/text_bert384_feat.npy"))
-    'text_bert384'
+    >>> modality_name(Path("data/text_bert384_feat.npy")), modality_name(Path("text_features.npy"))
+    ('text_bert384', 'text')
     """
-    return path.name.removesuffix(".npy").removesuffix("_feat")
+    return path.name.removesuffix(".npy").removesuffix("_features").removesuffix("_feat")
+
+
+def ids_file(features: Path) -> Path | None:
+    """The list of ids of a table: its own, or the one for the whole folder; None without either."""
+    own = features.with_name(f"{modality_name(features)}_item_ids.txt")
+    return next(
+        (file for file in (own, features.with_name("item_ids.txt")) if file.is_file()), None
+    )
+
+
+def read_modalities(folder: Path, items: tuple[str, ...]) -> Modalities:
+    """Every `X_feat.npy` of a folder as modality X, whatever X is."""
+    tables = {}
+    for file in sorted(folder.glob("*_feat.npy")):
+        modality, listed = modality_name(file), ids_file(file)
+        if listed is None:
+            raise TacitError(
+                f"{str(file)!r} has no list of item ids; write {modality}_item_ids.txt next to it, "
+                "one id per line."
+            )
+        tables[modality] = read_feature_table(file, read_feature_ids(listed), items)
+    return Modalities(tables)

@@ -1,0 +1,180 @@
+"""Encode a table batch by batch; what is finished stays, so the same command can go on."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from tacit.content.batches import (
+    Source,
+    about_of,
+    batches_of,
+    encode_batch,
+    read_batch,
+    write_batch,
+)
+from tacit.content.encoder import Encoder
+from tacit.content.manifest import (
+    FeatureManifest,
+    check_manifest,
+    ids_hash,
+    read_manifest,
+    values_hash,
+)
+from tacit.content.table_files import TableFiles
+from tacit.data.readers.features import read_array, read_feature_ids
+from tacit.errors import TacitError
+
+BATCH = 32
+
+
+class Watch(Protocol):
+    """Is told of every batch."""
+
+    def begin(self, label: str, total: int) -> None: ...
+
+    def advance(self, done: int) -> None: ...
+
+    def end(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """A table that is there now; how many items were encoded just now; whose content was damaged.
+
+    Items of batches that were finished before do not count as encoded.
+    """
+
+    files: TableFiles
+    manifest: FeatureManifest
+    encoded: int
+    damaged: tuple[str, ...]
+
+
+def encode_table(
+    source: Source,
+    encoder: Encoder,
+    out: Path,
+    *,
+    name: str | None = None,
+    batch: int = BATCH,
+    watch: Watch | None = None,
+) -> Encoding:
+    """Write `NAME_feat.npy`, `NAME_item_ids.txt` and `NAME_feat.json` into `out`.
+
+    Batches are the same however often the work is interrupted, and so are the bytes.
+
+    >>> import tempfile
+    >>> from tacit.content.items import Items
+    >>> from tacit.content.ngrams import NGrams
+    >>> from tacit.content.texts import Texts
+    >>> texts = Texts.of(Items(("a", "b"), {"title": ("Alien", "")}))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     done = encode_table(texts, NGrams(), Path(folder))
+    ...     np.load(done.files.features).shape, done.manifest.missing
+    ((1, 256), 1)
+    """
+    if batch < 1:
+        raise TacitError(f"A batch of {batch} items is none; use at least 1.")
+    files = TableFiles(out, name or source.modality)
+    about = about_of(source, encoder, batch)
+    if files.features.exists():
+        return _already_there(source, about, batch, files)
+    files.batches.mkdir(parents=True, exist_ok=True)
+    inputs, paths, kept, encoded = _inputs(source, files), [], [], 0
+    if watch is not None:
+        watch.begin(f"{files.name}, {encoder.about.encoder}", len(source.ids))
+    try:
+        for number, one in enumerate(batches_of(source, about, batch)):
+            inputs.update(one.key.encode())
+            paths.append(files.batches / f"{number:06d}-{one.key[:32]}.npz")
+            finished = read_batch(paths[-1], len(one.rows), encoder.width)
+            if finished is None:
+                finished = encode_batch(source, encoder, one)
+                write_batch(paths[-1], *finished)
+                encoded += len(one.rows)
+            kept.append(finished[1])
+            if watch is not None:
+                watch.advance(one.rows.stop)
+    finally:
+        if watch is not None:
+            watch.end()
+    kept_N = np.concatenate(kept)
+    manifest = _write(source, about, files, paths, kept_N, encoder.width, inputs.hexdigest())
+    return Encoding(files, manifest, encoded, _said(source, manifest.corrupt))
+
+
+def _inputs(source: Source, files: TableFiles) -> Any:
+    """The hash that names all content and the encoder; the keys of the batches are added to it."""
+    return hashlib.sha256(f"{files.name} {source.items} ".encode())
+
+
+def _write(
+    source: Source,
+    about: dict[str, Any],
+    files: TableFiles,
+    paths: list[Path],
+    kept_N: np.ndarray,
+    width: int,
+    inputs: str,
+) -> FeatureManifest:
+    ids = [name for name, kept in zip(source.ids, kept_N, strict=True) if kept]
+    if not ids:
+        raise TacitError(
+            f"None of the {len(kept_N)} {source.modality}s could be read (the first is that of "
+            f"{source.said(0)}); nothing was written."
+        )
+    manifest = FeatureManifest(
+        table=files.name,
+        modality=source.modality,
+        **about,
+        items=source.items,
+        rows=len(ids),
+        width=width,
+        missing=source.missing,
+        placeholders=source.placeholders,
+        corrupt=[name for name, kept in zip(source.ids, kept_N, strict=True) if not kept],
+        item_ids_sha256=ids_hash(ids),
+        values_sha256=values_hash(_blocks(paths), (len(ids), width)),
+        inputs_sha256=inputs,
+    )
+    files.write(_blocks(paths), manifest, ids)
+    shutil.rmtree(files.batches)
+    return manifest
+
+
+def _blocks(paths: list[Path]) -> Iterator[np.ndarray]:
+    for path in paths:
+        with np.load(path, allow_pickle=False) as arrays:
+            yield arrays["value"]
+
+
+def _already_there(
+    source: Source, about: dict[str, Any], batch: int, files: TableFiles
+) -> Encoding:
+    """The finished table, if it is whole, of the same content and by the same encoder."""
+    if files.manifest.is_file():
+        manifest = read_manifest(files.manifest)
+        inputs = _inputs(source, files)
+        for one in batches_of(source, about, batch):
+            inputs.update(one.key.encode())
+        if inputs.hexdigest() == manifest.inputs_sha256:
+            ids = read_feature_ids(files.item_ids)
+            check_manifest(files.features, read_array(files.features), ids)
+            shutil.rmtree(files.batches, ignore_errors=True)
+            return Encoding(files, manifest, 0, _said(source, manifest.corrupt))
+    raise TacitError(
+        f"{str(files.features)!r} is already there, made of other content or in another way; give "
+        "another --out or --name, or remove it."
+    )
+
+
+def _said(source: Source, corrupt: Sequence[str]) -> tuple[str, ...]:
+    row_of = {name: row for row, name in enumerate(source.ids)}
+    return tuple(source.said(row_of[name]) for name in corrupt)

@@ -1,0 +1,78 @@
+"""The files of one table, `X_feat.npy` and what lies beside it, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tacit.content.manifest import NUMBERS, FeatureManifest
+from tacit.errors import TacitError
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+
+
+@dataclass(frozen=True)
+class TableFiles:
+    """Where the table called `name` lies in a folder.
+
+    >>> TableFiles(Path("data"), "text").features.name
+    'text_feat.npy'
+    """
+
+    folder: Path
+    name: str
+
+    def __post_init__(self) -> None:
+        if not _NAME.fullmatch(self.name):
+            raise TacitError(
+                f"The table name {self.name!r} must be letters, digits, '_', '-' and '.', and "
+                "begin with a letter or digit."
+            )
+        if self.folder.exists() and not self.folder.is_dir():
+            raise TacitError(f"{str(self.folder)!r} is a file; give a folder with --out.")
+
+    @property
+    def features(self) -> Path:
+        return self.folder / f"{self.name}_feat.npy"
+
+    @property
+    def item_ids(self) -> Path:
+        return self.folder / f"{self.name}_item_ids.txt"
+
+    @property
+    def manifest(self) -> Path:
+        return FeatureManifest.file_of(self.features)
+
+    @property
+    def batches(self) -> Path:
+        """Finished batches; the folder goes when the table is there."""
+        return self.folder / f".{self.name}_batches"
+
+    def write(
+        self, blocks: Iterable[np.ndarray], manifest: FeatureManifest, ids: Sequence[str]
+    ) -> None:
+        """Write ids and manifest, then the table: only with its last file does it exist."""
+        self._replace(self.item_ids, "".join(f"{name}\n" for name in ids))
+        self._replace(self.manifest, manifest.dumps())
+        temporary = self._temporary(self.features)
+        shape = (manifest.rows, manifest.width)
+        header = {"descr": NUMBERS.str, "fortran_order": False, "shape": shape}
+        with temporary.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, header)
+            for block_ND in blocks:
+                file.write(np.ascontiguousarray(block_ND, dtype=NUMBERS).tobytes())
+        os.replace(temporary, self.features)
+
+    def _replace(self, path: Path, text: str) -> None:
+        temporary = self._temporary(path)
+        temporary.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(temporary, path)
+
+    def _temporary(self, path: Path) -> Path:
+        """A name until it is whole; with the process in it, so that no two share it."""
+        return self.batches / f"{path.name}.{os.getpid()}.part"
