@@ -15,7 +15,7 @@ from tacit.audit.scores import unseen
 from tacit.audit.subject import Subject
 from tacit.data.dataset import Dataset
 from tacit.data.interactions import Interactions
-from tacit.data.protocol import CLEAN, FEDRKG, PFEDREC, Protocol, SplitRule
+from tacit.data.protocol import CLEAN, FEDMR, FEDRKG, PFEDREC, Protocol, SplitRule
 from tacit.data.split import split_dataset
 from tacit.evaluation.ranking import Evaluation
 from tacit.evaluation.ranks import Ranks
@@ -81,6 +81,27 @@ def test_noise_is_flagged_under_the_papers_pool_and_passes_under_clean():
     assert clean.flags == []
     assert clean.conclusion == "None of 8 checks flags protocol 'clean'."
     assert len(watch.names) == len(set(watch.names)) == 3  # no pool differs from another
+
+
+def test_a_pool_without_unseen_items_gives_late_ones_away():
+    """Everybody's last two items are of six that came late. The draws tell that much, but the pool
+    hides the same items from everybody, so nobody's own are told apart."""
+    generator, watch = np.random.default_rng(0), Trainings()
+    histories = [
+        [*generator.permutation(60)[:8], *60 + generator.permutation(6)[:2]] for _ in range(100)
+    ]
+    rows = Interactions.from_ids(
+        np.repeat(np.arange(100), 10), np.concatenate(histories), time=np.tile(np.arange(10), 100)
+    )
+    world = Dataset("late", rows)
+    experiment = Experiment("test", pfedrec(dim=8), rounds=ROUNDS, protocol=FEDMR)
+    prepared = Prepared(world, split_dataset(world, FEDMR))
+    found = audit(experiment, prepared=prepared, watch=watch)
+    assert found.split == "leave_one_out by time"
+    assert {"never-sampled oracle", "draws of held-out items"} <= set(found.flags)
+    assert of(found, "held-out item swapped").verdict == "pass"
+    # the method and its lonely client under two pools each, and the draws: a swap changes no pool
+    assert len(watch.names) == len(set(watch.names)) == 5
 
 
 def test_a_swapped_item_rises_as_the_real_one_did():

@@ -7,7 +7,7 @@ import numpy as np
 from tacit.audit.swap import swap_test
 from tacit.data.dataset import Dataset
 from tacit.data.interactions import Interactions
-from tacit.data.protocol import CLEAN, PFEDREC, Protocol, SplitRule
+from tacit.data.protocol import CLEAN, FEDMR, PFEDREC, Protocol, SplitRule
 from tacit.data.split import split_dataset
 from tacit.testing.worlds import noise, ragged
 
@@ -30,6 +30,13 @@ def test_swapped_items_take_the_place_of_the_held_out_ones():
 def test_an_honest_pool_stays_honest():
     split = split_dataset(ragged(), CLEAN)
     assert not swap_test(split, seed=3).train.leaks
+
+
+def test_a_pool_that_is_the_same_for_everybody_does_not_follow_the_swap():
+    split = split_dataset(noise(n_users=6, n_items=60, history=5), FEDMR)
+    hidden = swap_test(split, seed=3, into_pool=False).train.hidden_from_negatives
+    assert len(hidden[0]) > 0
+    assert np.array_equal(hidden.item_N, split.train.hidden_from_negatives.item_N)
 
 
 def test_every_untouched_item_is_drawn_as_often():

@@ -30,7 +30,7 @@ MISTAKES = {
     "split": ([*TRAIN, "--split", "randon"], "did you mean 'random'?"),
     "duplicates": ([*TRAIN, "--duplicates", "drop"], "duplicates is 'drop'"),
     "engine": ([*TRAIN, "--engine", "warp"], "engine is 'warp'"),
-    "engine that cannot": (["train", "fedncf", "--engine", "fused"], "not linear in the item row"),
+    "engine that cannot": (["train", "fedrap", "--engine", "fused"], "adds to the loss or"),
     "device": ([*TRAIN, "--device", "tpu"], "Unknown device 'tpu'"),
     "set key": ([*TRAIN, "--set", "local.item.rate=1"], "did you mean 'items'?"),
     "set spelling": ([*TRAIN, "--set", "local.items.rate"], "write --set part.field=value"),

@@ -11,7 +11,8 @@ import pytest
 
 from tacit.data.dataset import Dataset
 from tacit.data.interactions import Interactions
-from tacit.data.protocol import CLEAN, FEDRKG, PFEDREC, Protocol, SplitRule
+from tacit.data.protocol import CLEAN, FEDMR, FEDRKG, PFEDREC, Protocol, SplitRule
+from tacit.data.sampling import Sampling, count_sampled
 from tacit.data.split import split_dataset
 from tacit.data.views import HeldOut, Lists, Split
 from tacit.errors import TacitError
@@ -193,6 +194,45 @@ def test_predefined_labels() -> None:
     split = split_dataset(data, under(kind="labels"))
     assert parts(data, split) == ({"u": "bd", "v": ""}, {"u": "c"}, {"u": "a"})
     assert split.counts["users_without_train"] == 1
+
+
+def test_released_is_by_labels_where_the_file_has_them_and_by_time_elsewhere() -> None:
+    rule = under(kind="released")
+    labelled = make("ua ub uc ud", time=[1, 2, 3, 4], label=[2, 0, 1, 0])
+    assert parts(labelled, split_dataset(labelled, rule)) == ({"u": "bd"}, {"u": "c"}, {"u": "a"})
+    plain = make("ua ub uc ud va vb", time=[1, 2, 3, 4, 1, 2])
+    split = split_dataset(plain, rule)
+    assert parts(plain, split) == ({"u": "ab", "v": "ab"}, {"u": "c"}, {"u": "d"})
+    assert split.counts["users_too_short"] == 1
+
+
+def test_the_fedmr_protocol_is_marked() -> None:
+    assert not FEDMR.is_clean
+    assert not FEDMR.keeps_clean
+    # every one of its habits is enough
+    for habit in ("negatives_exclude", "duplicates", "test_mask"):
+        assert not replace(CLEAN, **{habit: getattr(FEDMR, habit)}).keeps_clean
+
+
+def test_pool_without_items_that_nobody_has_in_train() -> None:
+    # In train: u has ab, v has ac. Held out: u c and d, v d and e. Nobody trains on d or e.
+    data = make("ua ub uc ud va vc vd ve", time=[1, 2, 3, 4, 1, 2, 3, 4])
+    split = split_dataset(data, FEDMR)
+    assert split.train.leaks
+    assert [split.train.hidden_from_negatives[u].tolist() for u in (0, 1)] == [[3, 4], [3, 4]]
+    drawn_UI = count_sampled(
+        split.train, Sampling(1), seed=0, rounds=[(r, np.arange(2)) for r in range(1, 20)], epochs=1
+    )
+    # u's own held-out item c is in v's train, so it is drawn; what is unseen never is
+    assert drawn_UI.tolist() == [[0, 0, 1, 0, 0], [0, 1, 0, 0, 0]]
+    assert split.test.masked[0].tolist() == [0, 1]  # the validation item c stays in the ranking
+
+
+def test_a_pool_that_would_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = make("ua ub uc ud va vc vd ve", time=[1, 2, 3, 4, 1, 2, 3, 4])
+    monkeypatch.setattr("tacit.data.split.MOST_HIDDEN", 3)
+    with pytest.raises(TacitError, match=r"2 items of dataset 'hand'.* each of 2 users"):
+        split_dataset(data, FEDMR)
 
 
 def test_pool_of_negatives() -> None:

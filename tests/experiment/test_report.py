@@ -178,6 +178,8 @@ def test_a_clean_run(tmp_path: Path) -> None:
     assert "Never-sampled oracle 0.0071" in text
     assert "Beats popularity by a factor of 1.31 in HR@10 (0.1023 against 0.0781)" in text
     assert "Warm 936 0.1031 0.0516 Unseen 4 0.0000 0.0000" in text
+    assert "Adds to" not in text  # results of earlier versions do not say it
+    assert "own training and validation data" in text
     assert "21.3 %" in text
     assert "215.3 kB" in text
     assert "25.2 GB" in text
@@ -208,6 +210,34 @@ def test_an_unclean_run_of_unknown_rules_is_marked_too(tmp_path: Path) -> None:
     folder = made_up_folder(tmp_path, run, [], settings="not = [toml")
     _, text, _ = read(write_report(folder))
     assert "Not comparable with clean numbers: protocol 'custom' has other rules" in text
+
+
+def test_a_run_selected_at_fifty_is_read_at_fifty(tmp_path: Path) -> None:
+    run = made_up_run(clean=False, protocol="fedmr", select_metric="HR@50")
+    run["metrics"]["full"] = at_cutoffs(0.3, 0.1)
+    full = at_cutoffs(0.5, 0.2)
+    run["breakdown"] = {
+        "warm": {"users": 640, "held_out": 640, "full": full, "adds": {"HR@50": 0.12}},
+        "unseen": {"users": 300, "held_out": 300, "full": full, "adds": {"HR@50": 0.42}},
+    }
+    history = made_up_history()
+    for line in history:
+        line["valid"]["full"] |= {"HR@50": 0.3, "NDCG@50": 0.1}
+    settings = (
+        '[protocol]\nname = "fedmr"\nnegatives_exclude = "unseen"\ntest_mask = "train"\n'
+        'duplicates = "keep"\n'
+    )
+    _, text, _ = read(write_report(made_up_folder(tmp_path, run, history, settings)))
+    # HR and NDCG at 10, 20 and 50 (1.8 times the values of at_cutoffs), then the sampled columns.
+    assert "pfedrec 0.3000 0.1000 0.4200 0.1400 0.5400 0.1800 0.4512 0.2511" in text
+    assert "Adds to HR@50" in text
+    assert "Unseen 300 0.5000 0.2000 0.7000 0.2800 0.9000 0.3600 0.4200" in text
+    assert "300 of 940 test items are in nobody's train: they give 0.4200 of the HR@50 of" in text
+    assert "in HR@50 (0.5400 against" in text
+    assert "Round 62: HR@50 0.3000, NDCG@50 0.1000" in text
+    assert "negatives never include items that are in nobody's train" in text
+    assert "validation items stay in the test ranking" in text
+    assert "all items outside the person's own training data." in text
 
 
 def test_names_are_escaped(tmp_path: Path) -> None:

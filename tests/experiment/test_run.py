@@ -135,6 +135,53 @@ def test_of_equal_rounds_the_last_is_selected(plays: Path, tmp_path: Path) -> No
     assert result["selected_round"] == 5
 
 
+def test_of_equal_rounds_the_first_is_selected_where_the_protocol_says_so(
+    plays: Path, tmp_path: Path
+) -> None:
+    sets = (*STILL, "protocol.select_of_equals=first")
+    result = run(small("fedmf", plays, *sets, rounds=5), tmp_path / "one")
+    assert result["selected_round"] == 1
+    assert result["rounds_run"] == 5
+    assert result["selection"].endswith("first of equals")
+
+
+def test_a_run_is_measured_at_the_cutoff_that_selects_it(plays: Path, tmp_path: Path) -> None:
+    sets = ("protocol.select_metric=HR@3",)
+    result = run(small("fedmf", plays, *sets, rounds=4), tmp_path / "one")
+    lines = [line["valid"]["full"] for line in lines_of(tmp_path / "one")]
+    assert list(lines[0]) == ["HR@3", "HR@10", "NDCG@3", "NDCG@10"]
+    assert lines[result["selected_round"] - 1]["HR@3"] == max(line["HR@3"] for line in lines)
+    assert {"HR@3", "HR@10", "HR@20", "HR@50", "NDCG@50"} <= set(result["metrics"]["full"])
+    for row in result["reference"]["full"].values():
+        assert set(row) == set(result["metrics"]["full"])
+    assert "HR@3" in (tmp_path / "one" / "report.html").read_text(encoding="utf-8")
+
+
+def test_fedmr_masks_train_only_for_the_method_and_its_references(
+    plays: Path, tmp_path: Path
+) -> None:
+    experiment = small("popularity", plays, protocol="fedmr")
+    result = run(experiment, tmp_path / "one")
+    assert result["split"] == "leave_one_out by time"  # the file has no labels
+    split = prepare(experiment).split
+    train = [set(split.train.positives[u].tolist()) for u in split.test.user_E]
+    chance = np.mean([min(20 / (50 - len(own)), 1.0) for own in train])
+    assert result["reference"]["full"]["chance"]["HR@20"] == pytest.approx(chance, rel=1e-12)
+    # by hand: of the items outside train, so many are more popular, and so many tie
+    count_I = split.train.popularity_I()
+    hits = []
+    for own, relevant in zip(train, split.test.relevant.item_N, strict=True):
+        others = [i for i in range(50) if i not in own and i != relevant]
+        above = sum(count_I[i] > count_I[relevant] for i in others)
+        tied = sum(count_I[i] == count_I[relevant] for i in others)
+        hits.append(min(max(20 - above, 0), tied + 1) / (tied + 1))
+    expected = pytest.approx(np.mean(hits), rel=1e-12)
+    assert result["reference"]["full"]["popularity"]["HR@20"] == expected
+    assert result["metrics"]["full"]["HR@20"] == expected
+    adds = [result["breakdown"][kind]["adds"].get("HR@20", 0.0) for kind in ("warm", "unseen")]
+    assert sum(adds) == expected
+
+
 def test_patience_counts_from_the_last_better_round(plays: Path, tmp_path: Path) -> None:
     """Round 1 is better than nothing, rounds 2 and 3 are only equal: that is two in vain."""
     sets = (*STILL, "protocol.patience=2")
@@ -376,7 +423,7 @@ def test_what_cannot_run_leaves_no_folder_behind(plays: Path, tmp_path: Path) ->
     for experiment in (
         replace(small("fedmf", plays), rounds=0),
         small("fedmf", tmp_path / "none.csv"),
-        small("fedncf", plays, engine="fused"),
+        small("fedrap", plays, engine="fused"),
         replace(small("fedmf", plays), device="tpu"),
     ):
         with pytest.raises(TacitError):

@@ -190,6 +190,11 @@ class TestRandom(MethodTests):
     learns = False
 
 
+class TestUnseenFirst(MethodTests):
+    name = "unseen_first"
+    learns = False
+
+
 class TestFedSpectral(DirectTests):
     name = "fedspectral"
     engine_sets = ("width=4",)

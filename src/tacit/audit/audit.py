@@ -12,6 +12,7 @@ from tacit.audit.finding import Finding
 from tacit.audit.scores import references, swapped, unseen
 from tacit.audit.subject import Subject
 from tacit.core.central import CentralMethod
+from tacit.data.parts import settled
 from tacit.experiment.course import course_of
 from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.spec import Experiment
@@ -93,12 +94,13 @@ def audit(
     rounds, rounds_say = rounds_of(experiment, engine, cap)
     subject = Subject(replace(experiment, rounds=rounds), prepared, threads, watch or Silent())
     protocol = experiment.protocol
+    rule = settled(protocol.split, prepared.dataset)
     return Audit(
         method=experiment.label,
         dataset=experiment.data.name,
         protocol=protocol.name,
         clean=protocol.is_clean,
-        split=f"{protocol.split.kind} by {protocol.split.order}",
+        split=f"{rule.kind} by {rule.order}",
         seed=experiment.seed,
         users=subject.users,
         rounds=rounds,

@@ -11,6 +11,7 @@ from tacit.audit.finding import Finding, Verdict, does_not_apply
 from tacit.audit.subject import Subject
 from tacit.audit.swap import of_all_users
 from tacit.data.interactions import Interactions
+from tacit.data.parts import settled
 from tacit.data.split import n_repeated, split_dataset
 from tacit.evaluation.candidates import Candidates
 from tacit.evaluation.ranking import rank
@@ -56,7 +57,7 @@ def tied_times(subject: Subject) -> Finding:
     """How many users' test item was decided by the order of rows, since their times are equal."""
     name, dataset = "tied times", subject.prepared.dataset
     protocol = subject.experiment.protocol
-    rule, data = protocol.split, dataset.interactions
+    rule, data = settled(protocol.split, dataset), dataset.interactions
     if rule.kind != "leave_one_out" or rule.order != "time" or data.time_N is None:
         by = rule.order if rule.kind == "leave_one_out" else rule.kind
         return does_not_apply(name, f"the split is by {by}, and no single time decides it")

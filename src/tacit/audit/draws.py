@@ -32,7 +32,7 @@ def never_sampled(subject: Subject) -> Finding:
     if flagged:
         says += ": the draws alone give test items away."
     elif subject.split.train.leaks:
-        says += ": the pool hides held-out items, but so few rounds do not show it yet."
+        says += ": the pool hides items, but so few rounds do not show it yet."
     else:
         says += ": the draws give nothing away."
     return Finding(

@@ -62,7 +62,11 @@ class Subject:
 
     @cached_property
     def swapped(self) -> Split:
-        return swap_test(self.split, self.experiment.seed)
+        return swap_test(self.split, self.experiment.seed, into_pool=self._hides_held_out)
+
+    @property
+    def _hides_held_out(self) -> bool:
+        return self.experiment.protocol.negatives_exclude == "all"
 
     @property
     def users(self) -> int:
@@ -126,7 +130,9 @@ class Subject:
     def outcome(self, pool: Pool, method: Method | None = None, says: str = "") -> Outcome:
         """Train under a pool, unless that was done: the audited method, or another in its place."""
         if not self.split.train.leaks:
-            pool = "audited"  # no pool differs from another: held-out items are hidden from none
+            pool = "audited"  # no pool differs from another: nothing is hidden from anybody
+        elif pool == "swapped" and not self._hides_held_out:
+            pool = "audited"  # it hides the same items whatever is held out
         chosen = self.experiment.method if method is None else method
         for known_method, known_pool, outcome in self._known:
             if known_pool == pool and known_method == chosen:

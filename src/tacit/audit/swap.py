@@ -11,14 +11,15 @@ from tacit.data.split import distinct
 from tacit.data.views import HeldOut, Lists, Split
 
 
-def swap_test(split: Split, seed: int) -> Split:
+def swap_test(split: Split, seed: int, *, into_pool: bool = True) -> Split:
     """Put a uniformly drawn, never touched item in the place of each test item.
 
     The swapped item stands where the held-out one stood: in the test, and in what a leaky pool
     hides from the negatives. What was held out becomes an ordinary unseen item to training. In the
     full ranking all items the person ever touched are masked, so that candidates are exactly the
     items that the draw could have given: whoever does not know the draw is at chance, whatever else
-    is known. Persons with too few untouched items are left out.
+    is known. Persons with too few untouched items are left out. A pool that hides the same items
+    from everybody does not follow anybody's held-out ones: `into_pool=False` leaves it as it is.
 
     >>> from tacit.data.dataset import Dataset
     >>> from tacit.data.interactions import Interactions
@@ -62,7 +63,7 @@ def swap_test(split: Split, seed: int) -> Split:
         split.test.sampled.take(place_S),
     )
     hidden = train.hidden_from_negatives
-    if train.leaks:
+    if train.leaks and into_pool:
         hidden = distinct(n_items, valid, of_all_users(held_out, n_users))
     return replace(split, train=replace(train, hidden_from_negatives=hidden), test=held_out)
 

@@ -96,6 +96,7 @@ def sweep_table(table: Sweep) -> Table:
     from tacit.experiment.amounts import DASH, metric_text
     from tacit.experiment.sweep_result import RANKING_WORDS
 
+    k = table.metric.partition("@")[2]
     rows = []
     for place, row in enumerate(table.rows):
         deviation = "" if row.deviation is None else f" ±{row.deviation:.4f}"
@@ -106,9 +107,9 @@ def sweep_table(table: Sweep) -> Table:
                 *row.values,
                 "*" if place == table.chosen else "",
                 "diverged" if row.validation is None else metric_text(row.validation) + deviation,
-                metric_text(full.get("HR@10")),
-                metric_text(full.get("NDCG@10")),
-                metric_text(sampled.get("HR@10")),
+                metric_text(full.get(f"HR@{k}")),
+                metric_text(full.get(f"NDCG@{k}")),
+                metric_text(sampled.get(f"HR@{k}")),
                 " ".join(map(str, row.selected_rounds)) or DASH,
             ]
         )
@@ -116,9 +117,9 @@ def sweep_table(table: Sweep) -> Table:
         *(axis.path for axis in table.axes),
         "",
         f"valid {table.metric}",
-        "test HR@10",
-        "test NDCG@10",
-        "test vs 99 HR@10",
+        f"test HR@{k}",
+        f"test NDCG@{k}",
+        f"test vs 99 HR@{k}",
         "round",
     ]
     title = f"{table.method} on {table.dataset}, validation: {RANKING_WORDS[table.ranking]}"

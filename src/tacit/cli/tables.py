@@ -10,7 +10,6 @@ from tacit.experiment.amounts import bytes_text, metric_text
 if TYPE_CHECKING:
     from rich.table import Table
 
-FULL = ("HR@5", "HR@10", "HR@20", "NDCG@10")
 SAMPLED = ("HR@10", "NDCG@10")
 REFERENCES = {
     "popularity": "popularity",
@@ -38,32 +37,48 @@ def plain_table(
     return table
 
 
+def full_columns(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Metrics of the full ranking: at 10, or also at the cut-off at which the run was selected.
+
+    >>> full_columns({"select_metric": "HR@50"})
+    ('HR@10', 'HR@20', 'HR@50', 'NDCG@50')
+    """
+    from tacit.experiment.tables import headline
+
+    k = headline(result)
+    if k == 10:
+        return ("HR@5", "HR@10", "HR@20", "NDCG@10")
+    return tuple(dict.fromkeys(("HR@10", "HR@20", f"HR@{k}", f"NDCG@{k}")))
+
+
 def result_table(result: Mapping[str, Any]) -> Table:
     """The method beside popularity, chance and the never-sampled oracle."""
-    rows = [_row(_name(result), result["metrics"]["full"], result["metrics"]["sampled99"])]
+    shown = full_columns(result)
+
+    def row(name: str, full: Mapping[str, float], sampled: Mapping[str, float]) -> list[str]:
+        values = [*(full[metric] for metric in shown), *(sampled[metric] for metric in SAMPLED)]
+        return [name, *map(metric_text, values)]
+
+    rows = [row(_name(result), result["metrics"]["full"], result["metrics"]["sampled99"])]
     for key, name in REFERENCES.items():
         full, sampled = (result["reference"][kind][key] for kind in ("full", "sampled99"))
-        rows.append(_row(name, full, sampled))
-    columns = ["", *FULL, *(f"{name} vs 99" for name in SAMPLED)]
-    return plain_table(None, columns, rows, numbers=len(FULL) + len(SAMPLED))
+        rows.append(row(name, full, sampled))
+    columns = ["", *shown, *(f"{name} vs 99" for name in SAMPLED)]
+    return plain_table(None, columns, rows, numbers=len(shown) + len(SAMPLED))
 
 
 def _name(result: Mapping[str, Any]) -> str:
     return " + ".join([result["method"], *result["plugins"]])
 
 
-def _row(name: str, full: Mapping[str, float], sampled: Mapping[str, float]) -> list[str]:
-    return [
-        name,
-        *(metric_text(full[metric]) for metric in FULL),
-        *(metric_text(sampled[metric]) for metric in SAMPLED),
-    ]
-
-
 def lines_of_result(result: Mapping[str, Any]) -> list[str]:
     """What must be known beside the numbers: where they come from, what they cost, who can read."""
     from tacit.experiment.comparison_text import mark
+    from tacit.experiment.reading import about_unseen
+    from tacit.experiment.tables import headline
 
+    k = headline(result)
+    unseen = about_unseen(result["breakdown"], result["metrics"]["full"][f"HR@{k}"], k)
     cost, privacy = result["cost"], result["privacy"]
     warning = mark(result["protocol"], result["clean"])
     often = ", once" if result["engine"].startswith("central") else " and round"
@@ -75,6 +90,7 @@ def lines_of_result(result: Mapping[str, Any]) -> list[str]:
         f"seed {result['seed']}",
         f"selected  round {result['selected_round']} of {result['rounds_run']} "
         f"({result['selection']})",
+        *([f"unseen    {unseen}"] if unseen else []),
         f"bytes     {bytes_text(cost['bytes_up'])} up and {bytes_text(cost['bytes_down'])} down "
         f"per client{often}, {bytes_text(cost['bytes_total_to_selected_round'])} in all",
         f"privacy   {words}: {'; '.join(privacy['server_reads'])}",

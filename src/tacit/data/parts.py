@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numba
 import numpy as np
 
@@ -24,6 +26,7 @@ def part_of_rows(dataset: Dataset, rule: SplitRule) -> np.ndarray:
     """
     if not len(dataset.interactions):
         return np.zeros(0, np.int8)
+    rule = settled(rule, dataset)
     if rule.kind == "labels":
         return _predefined(dataset)
     if rule.kind == "leave_one_out":
@@ -33,6 +36,20 @@ def part_of_rows(dataset: Dataset, rule: SplitRule) -> np.ndarray:
         recency_N = _random(dataset, rule.seed)
         return _latest_held_out(dataset, recency_N, rule.ties, rule.valid_share, rule.test_share)
     return _by_global_time(dataset, rule)
+
+
+def settled(rule: SplitRule, dataset: Dataset) -> SplitRule:
+    """The rule that splits this dataset: `released` is what its file makes of it.
+
+    >>> from tacit.data.interactions import Interactions
+    >>> rows = Interactions.from_ids(["u"] * 3, ["a", "b", "c"], time=[1, 2, 3])
+    >>> settled(SplitRule(kind="released"), Dataset("few", rows)).kind
+    'leave_one_out'
+    """
+    if rule.kind != "released":
+        return rule
+    labelled = dataset.interactions.label_N is not None
+    return replace(rule, kind="labels" if labelled else "leave_one_out")
 
 
 def timestamps(dataset: Dataset) -> np.ndarray:

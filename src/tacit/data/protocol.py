@@ -18,10 +18,11 @@ class SplitRule:
     or by `item_appearance` (the item that appears latest in the unfiltered file: a pseudo-time that
     released code uses for data without timestamps). `ties` among equal times: the `first_row` of
     the file counts as the latest, or the `last_row`. Neither is truer; the first is what released
-    code does, so that by default all protocols hold out the same items.
+    code does, so that by default all protocols hold out the same items. `released` is `labels`
+    where the file has them and `leave_one_out` where it has none.
     """
 
-    kind: Literal["leave_one_out", "global_time", "ratio", "labels"] = "leave_one_out"
+    kind: Literal["leave_one_out", "global_time", "ratio", "labels", "released"] = "leave_one_out"
     order: Literal["time", "random", "row", "item_appearance"] = "time"
     ties: Literal["first_row", "last_row"] = "first_row"
     valid_share: float = 0.1  # for global_time and ratio
@@ -36,9 +37,10 @@ class Protocol:
     name: str = "clean"
     split: SplitRule = SplitRule()
     duplicates: Literal["earliest", "keep"] = "earliest"
-    # Which items may be drawn as negatives: all but the user's train items, or all but everything
-    # the user ever touched. The second hides held-out items from training: the leak of the papers.
-    negatives_exclude: Literal["train", "all"] = "train"
+    # Which items may be drawn as negatives: all but the user's train items; all but everything the
+    # user ever touched, which hides held-out items from training, the leak of the papers; or all
+    # but the user's train items and the `unseen` ones, which are in nobody's train.
+    negatives_exclude: Literal["train", "all", "unseen"] = "train"
     valid_mask: Literal["train"] = "train"  # what is taken out of the ranking
     test_mask: Literal["train", "train+valid"] = "train+valid"
     sampled: int = 99  # candidates drawn once per user, from items the user never touched
@@ -46,6 +48,7 @@ class Protocol:
     ties: Literal["expected", "pessimistic"] = "expected"
     select_on: Literal["full", "sampled"] = "full"
     select_metric: str = "NDCG@10"
+    select_of_equals: Literal["last", "first"] = "last"  # which of rounds with the same value
     patience: int | None = None  # stop after so many rounds without a better validation value
 
     @property
@@ -86,4 +89,15 @@ FEDRKG = Protocol(
     patience=100,
 )
 
-PROTOCOLS: dict[str, Protocol] = {p.name: p for p in (CLEAN, PFEDREC, FEDRKG)}
+FEDMR = Protocol(
+    name="fedmr",
+    split=SplitRule(kind="released"),
+    duplicates="keep",
+    negatives_exclude="unseen",
+    test_mask="train",
+    select_metric="HR@50",
+    select_of_equals="first",  # a round is chosen when it is strictly better
+    patience=20,
+)
+
+PROTOCOLS: dict[str, Protocol] = {p.name: p for p in (CLEAN, PFEDREC, FEDRKG, FEDMR)}

@@ -13,10 +13,12 @@ import numpy as np
 
 from tacit.data.candidates import draw_candidates
 from tacit.data.dataset import Dataset
-from tacit.data.parts import SHORTEST, TEST, TRAIN, VALID, part_of_rows
+from tacit.data.parts import SHORTEST, TEST, TRAIN, VALID, part_of_rows, settled
 from tacit.data.protocol import Protocol
 from tacit.data.views import HeldOut, Lists, Split, TrainView
 from tacit.errors import TacitError
+
+MOST_HIDDEN = 50_000_000  # 400 MB: what lists of unseen items, one per user, may take
 
 
 def split_dataset(dataset: Dataset, protocol: Protocol) -> Split:
@@ -49,6 +51,8 @@ def split_dataset(dataset: Dataset, protocol: Protocol) -> Split:
     hidden = Lists.empty(n_users)
     if protocol.negatives_exclude == "all":
         hidden = distinct(n_items, valid, test)
+    elif protocol.negatives_exclude == "unseen":
+        hidden = _unseen_for_all(dataset, train)
     valid_mask = distinct(n_items, train)
     test_mask = distinct(n_items, train, valid)
     if protocol.test_mask == "train":
@@ -63,7 +67,7 @@ def split_dataset(dataset: Dataset, protocol: Protocol) -> Split:
     )
     held_valid = _held_out("valid", n_items, in_valid_U, valid, valid_mask, sampled_valid)
     held_test = _held_out("test", n_items, in_test_U, test, test_mask, sampled_test)
-    needs_three = protocol.split.kind in ("leave_one_out", "ratio")
+    needs_three = settled(protocol.split, dataset).kind in ("leave_one_out", "ratio")
     short_U = train.size_U + valid.size_U + test.size_U < SHORTEST
     counts = {
         "users": n_users,
@@ -122,6 +126,20 @@ def _held_out(
     # A held-out item that is also in train (kept duplicates) stays masked: it cannot be hit.
     relevant = distinct(n_items, lists).take(user_E)
     return HeldOut(part, n_items, user_E, relevant, mask.take(user_E), sampled.take(user_E))
+
+
+def _unseen_for_all(dataset: Dataset, train: Lists) -> Lists:
+    """The items in nobody's train, as everybody's list."""
+    n_items, n_users = dataset.interactions.n_items, len(train)
+    unseen = np.setdiff1d(np.arange(n_items), train.item_N)
+    if n_users * len(unseen) > MOST_HIDDEN:
+        raise TacitError(
+            f"Hiding the {len(unseen)} items of dataset {dataset.name!r} that are in nobody's "
+            f"train from each of {n_users} users takes more than {MOST_HIDDEN} entries; use "
+            "negatives_exclude 'train', or keep fewer items."
+        )
+    start_U1 = np.arange(n_users + 1, dtype=np.int64) * len(unseen)
+    return Lists(start_U1, np.tile(unseen, n_users))
 
 
 def _n_latest_tied(dataset: Dataset) -> int:

@@ -54,9 +54,10 @@ class Lists:
 class TrainView:
     """All that samplers and clients can see: train items, and whose randomness is whose.
 
-    `hidden_from_negatives` is empty under the clean protocol. The papers' pool puts each user's
-    held-out items there: they are then never drawn as negatives, which is a leak, and the field
-    exists so that it is explicit, recorded and impossible to write by accident.
+    `hidden_from_negatives` is empty under the clean protocol. The papers' pools put each user's
+    held-out items there, or all items that nobody has in train: they are then never drawn as
+    negatives, which is a leak, and the field exists so that it is explicit, recorded and impossible
+    to write by accident.
     """
 
     n_items: int

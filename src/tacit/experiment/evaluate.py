@@ -20,9 +20,11 @@ METRICS_SHOWN: tuple[str, ...] = (
     "HR@5",
     "HR@10",
     "HR@20",
+    "HR@50",
     "NDCG@5",
     "NDCG@10",
     "NDCG@20",
+    "NDCG@50",
     "MRR@10",
 )
 

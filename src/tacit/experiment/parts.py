@@ -29,6 +29,7 @@ from tacit.methods.neumf import NeuMf
 from tacit.methods.popularity import Popularity
 from tacit.methods.pure_svd import PureSvd
 from tacit.methods.random_order import RandomOrder
+from tacit.methods.unseen_first import UnseenFirst
 from tacit.objectives.bce import BinaryCrossEntropy
 from tacit.server.clusters import ClusterMean
 from tacit.server.graph import GraphMean
@@ -44,6 +45,7 @@ PARTS: dict[str, type] = {
     "federated": Method,
     "popularity": Popularity,
     "random": RandomOrder,
+    "unseen_first": UnseenFirst,
     "ease": Ease,
     "pure_svd": PureSvd,
     "fedspectral": FedSpectral,

@@ -15,7 +15,14 @@ from tacit.experiment.amounts import bytes_text, metric_text, seconds_text, whol
 from tacit.experiment.charts import Series, line_chart
 from tacit.experiment.folder import RunFolder, write_text
 from tacit.experiment.reading import reading, unclean_sentence
-from tacit.experiment.tables import SAMPLED, by_cutoff, cutoffs, main_table, warmth_columns
+from tacit.experiment.tables import (
+    SAMPLED,
+    by_cutoff,
+    cutoffs,
+    headline,
+    main_table,
+    warmth_columns,
+)
 
 NEEDED = ("method", "dataset", "protocol", "clean", "seed", "metrics", "reference")
 
@@ -62,31 +69,34 @@ def render(run: Mapping[str, Any], history: Sequence[Mapping[str, Any]], setting
     # A closed-form method has settings where others have rounds, and no loss in any of them.
     without_loss = bool(history) and all(line.get("loss") is None for line in history)
     unit = "setting" if without_loss else "round"
+    protocol = _protocol(settings)
     return environment.get_template("report.html.jinja").render(
         run=run,
+        headline=headline(run),
+        masked="training" if protocol.get("test_mask") == "train" else "training and validation",
         name=" + ".join([str(run["method"]), *map(str, run.get("plugins") or ())]),
         run_name=Path(run.get("run") or "").name,  # where it lay on a disk is nobody's business
-        unclean=None if run["clean"] else unclean_sentence(run["protocol"], _protocol(settings)),
+        unclean=None if run["clean"] else unclean_sentence(run["protocol"], protocol),
         groups=main_table(run),
         cutoffs=cutoffs(run),
         by_cutoff=by_cutoff(run),
         warmth_columns=warmth_columns(run),
         sentences=reading(run),
         unit=unit,
-        charts=_charts(history, run.get("selected_round"), unit),
+        charts=_charts(history, run.get("selected_round"), unit, headline(run)),
         settings=settings,
     )
 
 
 def _charts(
-    history: Sequence[Mapping[str, Any]], selected: int | None, unit: str
+    history: Sequence[Mapping[str, Any]], selected: int | None, unit: str, k: int
 ) -> list[dict[str, Any]]:
     """Loss, then validation in both rankings; what has fewer than two points is left out."""
 
     def of_ranking(kind: str) -> list[Series]:
         return [
             Series.of(name, [(line["round"], _valid(line, kind).get(name)) for line in history])
-            for name in ("HR@10", "NDCG@10")
+            for name in (f"HR@{k}", f"NDCG@{k}")
         ]
 
     numbers = [line["round"] for line in history]

@@ -25,6 +25,7 @@ SPLITS: dict[str, dict[str, str]] = {
     "global_time": {"kind": "global_time", "order": "time"},
     "ratio": {"kind": "ratio", "order": "random"},
     "labels": {"kind": "labels"},
+    "released": {"kind": "released", "order": "time"},
 }
 
 

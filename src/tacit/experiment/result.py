@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -12,10 +13,12 @@ import numpy as np
 import polars as pl
 
 from tacit.data.dataset import Dataset
+from tacit.data.parts import settled
+from tacit.data.protocol import Protocol
 from tacit.errors import TacitError
 from tacit.evaluation.breakdown import by_warmth
 from tacit.evaluation.catalogue import item_coverage, mean_popularity
-from tacit.evaluation.metrics import summary
+from tacit.evaluation.metrics import parse_metric, summary
 from tacit.evaluation.ranking import Evaluation, rank
 from tacit.evaluation.ranks import Ranks
 from tacit.evaluation.references import chance, never_sampled_scores, popularity_scores
@@ -24,6 +27,7 @@ from tacit.experiment.prepare import Prepared
 from tacit.experiment.spec import Experiment
 
 CANDIDATES = {"full": "full", "sampled": "sampled99"}  # in ranks, and in results
+CUTOFFS = (5, 10, 20, 50, 100)
 
 
 def write_ranks(path: Path, evaluation: Evaluation, dataset: Dataset) -> None:
@@ -59,24 +63,36 @@ def read_ranks(path: Path) -> Evaluation:
     return Evaluation(parts["full"], parts["sampled"])
 
 
-def summaries(evaluation: Evaluation, ties: Any) -> dict[str, dict[str, float]]:
+def cutoffs_of(protocol: Protocol) -> list[int]:
+    """The usual cut-offs, and the one at which the protocol selects.
+
+    >>> cutoffs_of(Protocol(select_metric="HR@15"))
+    [5, 10, 15, 20, 50, 100]
+    """
+    return sorted({*CUTOFFS, parse_metric(protocol.select_metric)[1]})
+
+
+def summaries(
+    evaluation: Evaluation, ties: Any, cutoffs: Sequence[int] = CUTOFFS
+) -> dict[str, dict[str, float]]:
     """HR, Recall and NDCG of both rankings, under the names that results use."""
     return {
-        "full": summary(evaluation.full, ties=ties),
-        "sampled99": summary(evaluation.sampled, ties=ties),
+        "full": summary(evaluation.full, cutoffs, ties=ties),
+        "sampled99": summary(evaluation.sampled, cutoffs, ties=ties),
     }
 
 
 def references(
-    prepared: Prepared, drawn_UI: np.ndarray, ties: Any
+    prepared: Prepared, drawn_UI: np.ndarray, ties: Any, cutoffs: Sequence[int] = CUTOFFS
 ) -> dict[str, dict[str, dict[str, float]]]:
-    """Popularity, chance and the never-sampled oracle under the same candidates."""
-    split = prepared.split
+    """Popularity, chance and the never-sampled oracle under the same candidates and mask."""
+    train, test = prepared.split.train, prepared.split.test
+    oracle = rank(never_sampled_scores(drawn_UI), test)
     rows = {
-        "popularity": summaries(rank(popularity_scores(split.train), split.test), ties),
+        "popularity": summaries(rank(popularity_scores(train), test), ties, cutoffs),
         # a tie rule says nothing of chance: that is the expectation over orders, by definition
-        "chance": summaries(chance(split.test), "expected"),
-        "never_sampled": summaries(rank(never_sampled_scores(drawn_UI), split.test), "expected"),
+        "chance": summaries(chance(test), "expected", cutoffs),
+        "never_sampled": summaries(oracle, "expected", cutoffs),
     }
     return {kind: {name: row[kind] for name, row in rows.items()} for kind in CANDIDATES.values()}
 
@@ -101,7 +117,9 @@ def make_result(
     top_EK = rank(course.best_scores(), split.test, top=10).top_EK
     assert top_EK is not None
     popularity_I = split.train.popularity_I()
-    shares = by_warmth(test.full, popularity_I, (5, 10, 20, 50, 100), ties=protocol.ties)
+    cutoffs, drawn_UI = cutoffs_of(protocol), course.drawn_UI(selected_round)
+    shares = by_warmth(test.full, popularity_I, cutoffs, ties=protocol.ties)
+    rule = settled(protocol.split, prepared.dataset)
     kind = "full-ranking" if protocol.select_on == "full" else "sampled-candidates"
     return {
         "method": experiment.name,
@@ -109,22 +127,30 @@ def make_result(
         "dataset": experiment.data.name,
         "protocol": protocol.name,
         "clean": protocol.is_clean,
-        "split": f"{protocol.split.kind} by {protocol.split.order}",
+        "split": f"{rule.kind} by {rule.order}",
         "preset": experiment.preset,
         "seed": experiment.seed,
         "rounds": experiment.rounds,
         "rounds_run": rounds_run,
         "selected_round": selected_round,
-        "selection": f"{kind} validation {protocol.select_metric}, last of equals",
+        "selection": (
+            f"{kind} validation {protocol.select_metric}, {protocol.select_of_equals} of equals"
+        ),
+        "select_metric": protocol.select_metric,
         "engine": course.describe(),
         "run": str(folder),
         "seconds": seconds,
         "cpu_seconds": cpu_seconds,
         "threads": threads,
-        "metrics": summaries(test, protocol.ties),
-        "reference": references(prepared, course.drawn_UI(selected_round), protocol.ties),
+        "metrics": summaries(test, protocol.ties, cutoffs),
+        "reference": references(prepared, drawn_UI, protocol.ties, cutoffs),
         "breakdown": {
-            name: {"users": s.users, "held_out": s.held_out, "full": dict(s.values)}
+            name: {
+                "users": s.users,
+                "held_out": s.held_out,
+                "full": dict(s.values),
+                "adds": dict(s.adds),
+            }
             for name, s in shares.items()
         },
         "beyond": {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.errors import TacitError
-from tacit.evaluation.metrics import metric, summary
+from tacit.evaluation.metrics import metric, parse_metric, summary
 from tacit.evaluation.ranking import Evaluation, rank
 from tacit.experiment.course import Course, course_of
 from tacit.experiment.folder import RunFolder, write_text
@@ -164,14 +164,16 @@ class _Run:
         valid = rank(self.course.scores(), split.valid)
         chosen = valid.full if protocol.select_on == "full" else valid.sampled
         value = metric(chosen, protocol.select_metric, ties=protocol.ties)
-        if value > self.progress.selected_value:
+        better, equal = value > self.progress.selected_value, value == self.progress.selected_value
+        if better:
             self.progress.better_round = number
-        if value >= self.progress.selected_value:  # last of equals
+        if better or (equal and protocol.select_of_equals == "last"):
             self.progress.selected_round, self.progress.selected_value = number, value
             self.course.mark_best()
             self._seal(number, rank(self.course.scores(), split.test))
+        cutoffs = sorted({10, parse_metric(protocol.select_metric)[1]})
         return {
-            name: summary(ranks, cutoffs=(10,), names=("HR", "NDCG"), ties=protocol.ties)
+            name: summary(ranks, cutoffs=cutoffs, names=("HR", "NDCG"), ties=protocol.ties)
             for name, ranks in (("full", valid.full), ("sampled99", valid.sampled))
         }
 

@@ -8,12 +8,31 @@ from typing import Any
 
 SAMPLED = "sampled99"
 RANKINGS = {"full": "Full ranking", SAMPLED: "Against 99 sampled"}
-MAIN_COLUMNS = {"full": ("HR@10", "NDCG@10", "HR@20", "NDCG@20"), SAMPLED: ("HR@10", "NDCG@10")}
 REFERENCES = {
     "popularity": "Popularity",
     "chance": "Chance",
     "never_sampled": "Never-sampled oracle",
 }
+
+
+def headline(run: Mapping[str, Any]) -> int:
+    """The cut-off at which a run was selected and is read; runs that do not say are read at 10.
+
+    >>> headline({"select_metric": "HR@50"}), headline({})
+    (50, 10)
+    """
+    return int(str(run.get("select_metric") or "@10").partition("@")[2])
+
+
+def main_columns(run: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """What the main table shows of each ranking.
+
+    >>> main_columns({"select_metric": "HR@50"})["full"][-2:]
+    ('HR@50', 'NDCG@50')
+    """
+    at = dict.fromkeys((10, 20, headline(run)))
+    full = tuple(f"{name}@{k}" for k in at for name in ("HR", "NDCG"))
+    return {"full": full, SAMPLED: ("HR@10", "NDCG@10")}
 
 
 @dataclass(frozen=True)
@@ -41,7 +60,7 @@ def main_table(run: Mapping[str, Any]) -> dict[str, Group]:
     present = [key for key in REFERENCES if any(references[kind].get(key) for kind in RANKINGS)]
     groups = {}
     for kind, title in RANKINGS.items():
-        columns = MAIN_COLUMNS[kind]
+        columns = main_columns(run)[kind]
         values = {"method": run["metrics"].get(kind) or {}}
         values |= {REFERENCES[key]: references[kind].get(key) or {} for key in present}
         largest = {name: max(row.get(name) or 0.0 for row in values.values()) for name in columns}
@@ -87,7 +106,9 @@ def warmth_columns(run: Mapping[str, Any]) -> list[str]:
     """
     parts = (run.get("breakdown") or {}).values()
     return [
-        name for name in MAIN_COLUMNS["full"] if any(name in (p.get("full") or {}) for p in parts)
+        name
+        for name in main_columns(run)["full"]
+        if any(name in (p.get("full") or {}) for p in parts)
     ]
 
 

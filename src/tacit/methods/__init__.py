@@ -25,3 +25,4 @@ from tacit.methods.pfedrec import pfedrec as pfedrec
 from tacit.methods.popularity import Popularity as Popularity
 from tacit.methods.pure_svd import PureSvd as PureSvd
 from tacit.methods.random_order import RandomOrder as RandomOrder
+from tacit.methods.unseen_first import UnseenFirst as UnseenFirst

@@ -11,11 +11,13 @@ from tacit.methods.entry import METHODS, Entry
 
 
 @dataclass(frozen=True, eq=False)
-class PopularityScores:
-    count_I: np.ndarray
+class OneOrder:
+    """The same scores for everybody."""
+
+    score_I: np.ndarray
 
     def score(self, histories: list[np.ndarray], key_B: np.ndarray) -> np.ndarray:
-        return np.tile(self.count_I, (len(histories), 1))
+        return np.tile(self.score_I, (len(histories), 1))
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,8 @@ class Popularity:
     def settings(self) -> int:
         return 1
 
-    def fit(self, train: TrainView, setting: int, seed: int) -> PopularityScores:
-        return PopularityScores(train.popularity_I().astype(np.float64))
+    def fit(self, train: TrainView, setting: int, seed: int) -> OneOrder:
+        return OneOrder(train.popularity_I().astype(np.float64))
 
 
 METHODS["popularity"] = Entry(build=Popularity, summary="control: items by train count", rounds=1)
