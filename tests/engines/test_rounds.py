@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from tacit.backbones.head import LinearHead
+from tacit.backbones.mlp_head import MlpHead
 from tacit.channel.clip import Clip
 from tacit.channel.dense import Dense
 from tacit.channel.gaussian import Gaussian
@@ -28,6 +30,7 @@ from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.methods import fedmf, fedncf, local_only, pfedrec
 from tacit.objectives.bce import BinaryCrossEntropy
+from tacit.plugins import dual_personalised
 from tacit.server.mean import Mean
 from tacit.sync.replace import Replace
 from tacit.testing.play import Trace, algorithm_for, same_to, trace
@@ -159,6 +162,8 @@ LINEAR = {
 }
 DEEP = {"fedncf": fedncf(dim=5, layers=(4, 1))}
 DEEP["fedncf kept"] = replace(DEEP["fedncf"], sync=Replace(keep=True))
+DEEP["fedncf dual"] = dual_personalised(fedncf(dim=5, layers=(4, 3, 1)))
+DEEP["pfedrec, perceptron"] = replace(pfedrec(dim=5), backbone=MlpHead(5, (4, 1)))
 BASES = LINEAR | DEEP
 
 
@@ -280,14 +285,18 @@ def test_describe_says_which_path_runs_and_why() -> None:
     engine = CohortEngine()
     said = engine.describe(algorithm_for(fedmf(dim=3), train))
     assert said == "fused: one compiled pass per client, 1 thread(s)"
-    deep = engine.describe(algorithm_for(fedncf(dim=3), train))
-    assert deep == "cohort: blocks of 32 clients on cpu (SharedMlp is not linear in the item row)"
+    assert engine.describe(algorithm_for(fedncf(dim=3), train)) == said
+    slow = local(fedncf(dim=3), model=Adam())
+    deep = engine.describe(algorithm_for(slow, train))
+    assert deep == (
+        "cohort: blocks of 32 clients on cpu (local.model is not plain gradient descent)"
+    )
     plain = CohortEngine(fused="never").describe(algorithm_for(fedmf(dim=3), train))
     assert plain == "cohort: blocks of 64 clients on cpu (the fused kernel was not asked for)"
     with pytest.raises(TacitError) as caught:
-        CohortEngine(fused="always").start(algorithm_for(fedncf(dim=3), train), train, 0)
+        CohortEngine(fused="always").start(algorithm_for(slow, train), train, 0)
     assert str(caught.value) == (
-        "The fused engine cannot run this method: SharedMlp is not linear in the item row; use "
+        "The fused engine cannot run this method: local.model is not plain gradient descent; use "
         "--engine cohort."
     )
 
@@ -298,6 +307,10 @@ def test_describe_says_which_path_runs_and_why() -> None:
         (local(fedmf(), model=Adam()), "local.model is not plain gradient descent"),
         (with_items(fedmf(), weight_decay=0.1), "local.items is not plain gradient descent"),
         (replace(fedmf(), channel=(Clip(), Clip())), "the channel has more than one clip"),
+        (
+            replace(fedmf(), backbone=LinearHead(user_vector=True)),
+            "LinearHead is neither linear in the item row nor a perceptron",
+        ),
     ],
 )
 def test_why_not_fused(method: Method, reason: str) -> None:

@@ -165,7 +165,11 @@ def test_zero_gate_epochs_are_knowledge_guidance(name: str) -> None:
 
 
 @pytest.mark.parametrize("at", ["same", "next"])
-@pytest.mark.parametrize("base", [fedmf(dim=6), pfedrec(dim=6)], ids=["fedmf", "pfedrec"])
+@pytest.mark.parametrize(
+    "base",
+    [fedmf(dim=6), pfedrec(dim=6), fedncf(dim=6, layers=(4, 1))],
+    ids=["fedmf", "pfedrec", "fedncf"],
+)
 def test_engines_agree_on_trained_gates(base: Method, at: str) -> None:
     method = fedrkg(base, beta=0.5, every=2, gate_rate=0.5, at=at, clip=0.5)  # type: ignore[arg-type]
     method = replace(method, local=replace(method.local, batch=16))  # type: ignore[type-var]

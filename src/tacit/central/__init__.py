@@ -1,1 +1,1 @@
-"""Training on all histories at once: samples, lazy rows, and models of pairs."""
+"""Training on all histories at once: samples, lazy rows, models of pairs and their kernels."""

@@ -77,7 +77,9 @@ def step_rows(
     )
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy")
+# Put into its callers: a call would be optimised twice, and differently in a process that compiles
+# than in one that loads from the cache; their last bits would differ.
+@numba.njit(cache=True, fastmath=FAST, error_model="numpy", inline="always")
 def step_samples(  # type: ignore[no-untyped-def]
     table, first, second, steps, row_N, gradient_ND, adam, beta1, beta2, constants
 ):

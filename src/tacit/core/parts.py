@@ -215,6 +215,16 @@ class TableRule(Protocol):
     ) -> Meeting: ...
 
 
+@runtime_checkable
+class MeetsInPlace(Protocol):
+    """A `TableRule` that reads the population's tables where they lie, and writes there: a copy of
+    them takes memory, and as long as the reading. Returns the server's next leaves."""
+
+    def meet_in_place(
+        self, private: Params, user_P: Tensor, shared: Params, generator: np.random.Generator
+    ) -> Params: ...
+
+
 @dataclass(frozen=True, eq=False)
 class Meeting:
     """What a server that read single tables gives back: its next leaves, leaves for each reader

@@ -12,7 +12,7 @@ import torch
 
 from tacit import streams
 from tacit.core.compose import Algorithm, compose
-from tacit.core.parts import Guided, TableRule
+from tacit.core.parts import Guided, MeetsInPlace, TableRule
 from tacit.core.types import ITEMS, OWN_ITEMS, Params
 from tacit.data.views import TrainView
 from tacit.engines.participation import Participants, everybody
@@ -151,6 +151,9 @@ def _meet(
     generator = streams.numpy_generator(
         seed, streams.NOISE, state.round_number + 1, streams.name_of("meeting")
     )
+    if isinstance(server, MeetsInPlace):
+        state.shared |= server.meet_in_place(state.private, users, state.shared, generator)
+        return
     meeting = server.meet(own_UID[users], state.shared, generator)
     state.shared |= meeting.shared
     for leaf, value in meeting.private.items():

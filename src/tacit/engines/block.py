@@ -13,6 +13,7 @@ from torch.func import vmap
 from tacit.core.compose import Algorithm
 from tacit.core.types import Batch, Params
 from tacit.engines.base import Totals, upload_factor
+from tacit.engines.compiled import Block, descent_of
 from tacit.engines.draws import BlockDraws
 from tacit.engines.kernels.rows import add_rows, scatter_add
 from tacit.engines.state import State
@@ -31,6 +32,9 @@ class BlockRun:
         device: str,
     ) -> None:
         self.algorithm, self.draws, self.device = algorithm, draws, device
+        self.descent, self.private = descent_of(algorithm, device), state.private
+        # a compiled descent over whole tables reads and writes them where they lie
+        self.in_place = self.descent is not None and algorithm.method.sync.rows == "all"
         self.shared, self.user_B = shared, torch.from_numpy(user_B)
         self.round_number = state.round_number + 1
         self.item_BR = torch.from_numpy(draws.item_BR).to(device)
@@ -42,7 +46,7 @@ class BlockRun:
             else:
                 self.p[leaf] = state.private[leaf][self.user_B].to(device)
         self.rows: Params = {}
-        for leaf in (*algorithm.row_leaves, *algorithm.held_rows):
+        for leaf in () if self.in_place else (*algorithm.row_leaves, *algorithm.held_rows):
             if leaf in shared:
                 row_BRD = shared[leaf].index_select(0, self.item_BR.view(-1))
             else:
@@ -54,7 +58,8 @@ class BlockRun:
         self.map_penalty = vmap(self._table_penalty)
 
     def _first_slots(self, state: State) -> dict[str, Params]:
-        values = {**self.p, **{leaf: self.rows[leaf] for leaf in self.algorithm.row_leaves}}
+        moved = () if self.in_place else self.algorithm.row_leaves
+        values = {**self.p, **{leaf: self.rows[leaf] for leaf in moved}}
         slots = {
             leaf: self.algorithm.optimiser(leaf).init(value, 1) for leaf, value in values.items()
         }
@@ -78,6 +83,10 @@ class BlockRun:
         return self.algorithm.table_penalty({**self.shared, **rows})
 
     def train(self) -> float:
+        if self.descent is not None:
+            tables = self.private if self.in_place else self.rows
+            known = (self.algorithm, self.p, tables, self.shared, self.user_B.numpy())
+            return self.descent(Block(*known, self.draws, self.round_number))
         draws, local = self.draws, self.algorithm.method.local
         row_TSBW = torch.from_numpy(draws.row_TSBW).to(self.device)
         label_TSBW = torch.from_numpy(draws.label_TSBW).to(self.device)
@@ -179,7 +188,7 @@ class BlockRun:
             leaf, slot = name.split("/")
             value[self.user_B] = self.slots[leaf][slot].to(value.device)
         for leaf in self.algorithm.row_leaves:
-            if leaf not in state.private and state.tuned is None:
+            if self.in_place or (leaf not in state.private and state.tuned is None):
                 continue
             row_BRD = self.rows[leaf].cpu()
             for b, user in enumerate(self.user_B.tolist()):

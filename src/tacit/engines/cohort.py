@@ -1,8 +1,8 @@
 """Blocks of clients at once: vmap over the loss; gathering, stepping and scattering stay outside.
 
 Clients are independent within a round, so the gradient of the sum of their losses is each client's
-own gradient. Where the composed method is linear in the item row, one fused kernel does the round
-instead; `describe` says which path runs and why.
+own gradient. Where the scorer is linear in the item row or a perceptron, a fused kernel does the
+round instead; `describe` says which path runs and why.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
 """The engine for methods that speak for themselves: blocks of clients through `torch.func.vmap`.
 
+Methods that have their round also written for a crowd (`core/crowd.py`) play it together instead.
 With `block=1` it is the readable loop: one client after another, nothing padded, nothing mapped.
 """
 
@@ -13,9 +14,11 @@ from torch import Tensor
 from torch.func import vmap
 
 from tacit import streams
+from tacit.core.crowd import PlaysCrowds, StepsInPlace
 from tacit.core.direct import AbsorbsBlocks, ClientData, DirectMethod
 from tacit.core.types import Init, Params, Task
 from tacit.data.views import TrainView
+from tacit.engines.direct_crowd import crowd_of
 from tacit.engines.direct_data import WIDEST_BLOCK, Columns, RoundData, one_client, taken
 from tacit.engines.direct_sum import Total
 from tacit.engines.leaves import draw_leaf
@@ -38,6 +41,8 @@ class DirectEngine:
     block: int | None = None
 
     def describe(self, method: DirectMethod, task: Task) -> str:
+        if self._together(method):
+            return "direct: all clients together on cpu"
         size = self.block_size(method, task)
         if size == 1:
             return "direct: one client after another on cpu"
@@ -53,6 +58,10 @@ class DirectEngine:
             else _count(method.shared(task))
         )
         return max(1, min(WIDEST_BLOCK, BLOCK_FLOATS // max(1, floats)))
+
+    def _together(self, method: DirectMethod) -> bool:
+        """Whether clients play as a crowd; a loop keeps to the definition for one client."""
+        return self.block != 1 and isinstance(method, PlaysCrowds) and method.plays_crowds
 
     def start(self, method: DirectMethod, train: TrainView, seed: int) -> State:
         """Every leaf at its first value; a user's values depend on the user's id, not its place."""
@@ -91,7 +100,9 @@ class DirectEngine:
         number = state.round_number + 1
         total = self.clients(method, train, state, participants, seed)
         # A server that waits in vain has nothing to do; one that waits for nobody goes on.
-        if total.clients or not method.sends(number):
+        if total.clients and self._together(method) and isinstance(method, StepsInPlace):
+            method.step_in_place(state.shared, total.leaves, total.clients, number)
+        elif total.clients or not method.sends(number):
             # float64: what a server solves or decomposes must not depend on the devices' precision
             before = {leaf: value.double() for leaf, value in state.shared.items()}
             after = method.step(before, total.leaves, total.clients, number)
@@ -116,6 +127,11 @@ class DirectEngine:
         size = self.block_size(method, Task(train.n_users, train.n_items))
         data = RoundData.begin(method, train, seed, number, self.dtype, place)
         total = Total(train.n_items, method.row_leaves)
+        if self._together(method) and isinstance(method, PlaysCrowds) and place is None:
+            crowd = crowd_of(data, participants)
+            total.leaves = method.play(state.shared, state.private, crowd, number)
+            total.clients = int(crowd.reports_P.sum())
+            return total
         # longest first: clients of a block have similar length
         order_P = np.argsort(-train.positives.size_U[participants.user_P], kind="stable")
         for begin in range(0, len(order_P), size):

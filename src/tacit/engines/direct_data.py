@@ -102,6 +102,10 @@ class RoundData:
             weight = torch.from_numpy(draws.weight_SBW[0])
         return user, history, real, item, label, weight, self._noise(user_B)
 
+    def noise_stream(self, leaf: str) -> int:
+        """The stream of one leaf of this round's noise."""
+        return streams.name_of(f"{self.round_number}:{leaf}")
+
     def _noise(self, user_B: np.ndarray) -> Params:
         declared = self.method.noise(Task(self.train.n_users, self.train.n_items))
         return {
@@ -109,7 +113,7 @@ class RoundData:
                 init,
                 self.seed,
                 streams.CLIENT_NOISE,
-                streams.name_of(f"{self.round_number}:{leaf}"),
+                self.noise_stream(leaf),
                 self.train.user_key_U[user_B],
                 self.dtype,
             )

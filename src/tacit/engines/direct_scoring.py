@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
+from tacit.core.crowd import PlaysCrowds
 from tacit.core.direct import ClientData, DirectMethod
 from tacit.core.types import Params
 from tacit.data.views import TrainView
@@ -26,14 +27,20 @@ class DirectScorer:
     block: int = WIDEST_BLOCK
     place: int | None = None
 
+    @torch.no_grad()
     def __call__(self, user_B: np.ndarray) -> np.ndarray:
+        method, together = self.method, self.block > 1 and self.place is None
+        if together and isinstance(method, PlaysCrowds) and method.plays_crowds:
+            history = self.train.positives.take(user_B)
+            return method.score_crowd(
+                self.state.shared, self.state.private, user_B, history
+            ).numpy()
         parts = [
             self._scores(user_B[begin : begin + self.block])
             for begin in range(0, len(user_B), self.block)
         ]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
 
-    @torch.no_grad()
     def _scores(self, user_B: np.ndarray) -> np.ndarray:
         shared = self.state.shared
         dtype = next((leaf.dtype for leaf in shared.values()), torch.float32)

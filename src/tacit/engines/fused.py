@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numba
 import numpy as np
+import torch
 
 from tacit.channel.clip import Clip
 from tacit.core.compose import Algorithm
@@ -12,6 +13,8 @@ from tacit.core.parts import Penalised, TablePenalised, TableRule
 from tacit.core.types import ITEMS, Phase
 from tacit.data.views import TrainView
 from tacit.engines.base import Totals
+from tacit.engines.chunks import each_chunk
+from tacit.engines.flat_network import FlatNetwork
 from tacit.engines.kernels.linear_cpu import (
     ALTERNATE,
     ITEMS_ONLY,
@@ -19,8 +22,10 @@ from tacit.engines.kernels.linear_cpu import (
     MODEL_ONLY,
     linear_rounds,
 )
+from tacit.engines.kernels.perceptron_cpu import perceptron_chunk
 from tacit.engines.participation import Participants
 from tacit.engines.state import State
+from tacit.engines.tuned import kernel_arguments
 from tacit.items.id_only import IdOnly
 from tacit.local.alternate import Alternate
 from tacit.local.joint import Joint
@@ -37,15 +42,20 @@ def why_not_fused(algorithm: Algorithm, device: str) -> str | None:
     >>> from tacit.core.compose import compose
     >>> from tacit.core.types import Task
     >>> from tacit.methods import fedncf
-    >>> why_not_fused(compose(fedncf(dim=4), Task(2, 3)), "cpu")
-    'SharedMlp is not linear in the item row'
+    >>> why_not_fused(compose(fedncf(dim=4), Task(2, 3)), "cuda")
+    'the fused kernel runs on the CPU'
     """
     method, local = algorithm.method, algorithm.method.local
     clips = [link for link in method.channel if link.order is not None]
     if device != "cpu":
         return "the fused kernel runs on the CPU"
-    if method.backbone.linear is None:
-        return f"{type(method.backbone).__name__} is not linear in the item row"
+    network = FlatNetwork.of(method.backbone)
+    if method.backbone.linear is None and network is None:
+        return (
+            f"{type(method.backbone).__name__} is neither linear in the item row nor a perceptron"
+        )
+    if network is not None and network.is_shared and algorithm.row_leaves != (ITEMS,):
+        return "a shared perceptron goes with the shared item table only"
     if not isinstance(method.items, IdOnly):
         return f"{type(method.items).__name__} encodes more than the id"
     if not isinstance(local, (Joint, Alternate, Reconstruct)):
@@ -80,6 +90,15 @@ def _mode(phases: tuple[Phase, ...]) -> int:
     ]
 
 
+def _sum(total_C: np.ndarray) -> np.ndarray:
+    """Over chunks, in their order."""
+    with np.errstate(over="ignore", invalid="ignore"):  # divergence is said where it is ranked
+        found = np.zeros_like(total_C[0])
+        for part in total_C:
+            found += part
+    return found
+
+
 def fused_round(
     algorithm: Algorithm,
     train: TrainView,
@@ -100,25 +119,18 @@ def fused_round(
     weight_P = reports_P.astype(np.float64)
     if not isinstance(method.server, TableRule):
         weight_P *= [method.server.weight(int(n)) for n in train.positives.size_U[user_P]]
-    assert method.backbone.linear is not None
-    vector_name, bias_name = method.backbone.linear
-    vector_UD = state.private[vector_name].numpy()
-    bias_U = state.private[bias_name].numpy() if bias_name else np.zeros(1, vector_UD.dtype)
     (row_leaf,) = algorithm.row_leaves
     has_own = row_leaf != ITEMS
-    table = np.zeros((1, 1), vector_UD.dtype) if has_own else state.shared[ITEMS].numpy()
+    kind = (state.private if has_own else state.shared)[row_leaf].numpy().dtype
+    table = np.zeros((1, 1), kind) if has_own else state.shared[ITEMS].numpy()
     own = state.private[row_leaf].numpy() if has_own else table[None]
-    tuned = state.tuned
-    empty = np.zeros(1, dtype=np.int64)
-    chunks = chunk_count(len(user_P), n_items, vector_UD.shape[1])
-    total_CID = np.zeros((1, 1, 1) if has_own else (chunks, n_items, vector_UD.shape[1]))
+    chunks, width = chunk_count(len(user_P), n_items, method.backbone.dim), method.backbone.dim
+    total_CID = np.zeros((1, 1, 1) if has_own else (chunks, n_items, width))
     loss_C = np.zeros(chunks)
     clip = next((link for link in method.channel if isinstance(link, Clip)), None)
-    scalar = vector_UD.dtype.type
     largest = min(local.batch, int(samples_U[user_P].max(initial=1)))  # samples of a batch
     assert isinstance(method.objective, BinaryCrossEntropy)
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
-    linear_rounds(
+    common = (
         np.linspace(0, len(user_P), chunks + 1).astype(np.int64),
         user_P,
         weight_P,
@@ -135,34 +147,55 @@ def fused_round(
         method.sampling.negatives,
         local.epochs,
         local.batch,
-        scalar(local.model.rate_at(round_number, n_items)),
-        scalar(local.items.rate_at(round_number, n_items)),
-        np.array([0.0, 1.0, PROBABILITY_FLOOR], dtype=vector_UD.dtype),
-        (1.0 / np.maximum(np.arange(largest + 1), 1)).astype(vector_UD.dtype),
+        kind.type(local.model.rate_at(round_number, n_items)),
+        kind.type(local.items.rate_at(round_number, n_items)),
+        np.array([0.0, 1.0, PROBABILITY_FLOOR], dtype=kind),
+        (1.0 / np.maximum(np.arange(largest + 1), 1)).astype(kind),
         np.array([_mode(local.phases(epoch)) for epoch in range(local.epochs)]),
-        scalar(local.gradient_clip or 0.0),
+        kind.type(local.gradient_clip or 0.0),
         method.objective.on == "probabilities",
-        bias_name is not None,
         0 if clip is None else clip.order,
         0.0 if clip is None else clip.bound,
         table,
         own,
         has_own,
-        vector_UD,
-        bias_U,
-        empty if tuned is None else tuned.start_U1,
-        empty if tuned is None else tuned.count_U,
-        np.zeros(1, np.int32) if tuned is None else tuned.item_C,
-        np.zeros((1, 1), vector_UD.dtype) if tuned is None else tuned.value_CD.numpy(),
-        tuned is not None,
-        total_CID,
-        loss_C,
     )
     totals = Totals.empty(algorithm)
-    if algorithm.uploads:
-        with np.errstate(over="ignore", invalid="ignore"):  # divergence is said where it is ranked
-            for part in total_CID:
-                totals.change[ITEMS] += part
+    network = FlatNetwork.of(method.backbone)
+    if network is None:
+        assert method.backbone.linear is not None
+        vector_name, bias_name = method.backbone.linear
+        bias_U = state.private[bias_name].numpy() if bias_name else np.zeros(1, kind)
+        scorer = (state.private[vector_name].numpy(), bias_U, bias_name is not None)
+        cores: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+        numba.set_num_threads(min(threads, cores))
+        linear_rounds(*common, *scorer, *kernel_arguments(state.tuned, kind), total_CID, loss_C)
+    else:
+        net_PN = network.read(state, user_P)
+        total_CN = np.zeros((chunks, net_PN.shape[1]))
+        each_chunk(
+            perceptron_chunk,
+            chunks,
+            threads,
+            *common,
+            network.widths,
+            net_PN,
+            network.is_shared,
+            network.vectors(state.private, net_PN),
+            network.has_user,
+            *kernel_arguments(state.tuned, kind),
+            total_CID,
+            total_CN,
+            loss_C,
+        )
+        if network.is_shared:
+            for leaf, total in network.leaves(_sum(total_CN)[None]).items():
+                totals.change[leaf] += total[0]
+        else:
+            for leaf, value in network.leaves(net_PN).items():
+                state.private[leaf][torch.from_numpy(user_P)] = torch.from_numpy(value)
+    if not has_own:
+        totals.change[ITEMS] += _sum(total_CID)
     totals.weight = float(weight_P.sum())
     totals.clients = int(reports_P.sum())
     totals.loss_sum = float(loss_C.sum())

@@ -9,7 +9,10 @@ from tacit.core.compose import Algorithm
 from tacit.core.optim import Sgd
 from tacit.core.types import ITEMS, OWN_ITEMS
 from tacit.data.views import TrainView
+from tacit.engines.chunks import each_chunk
+from tacit.engines.flat_network import FlatNetwork
 from tacit.engines.kernels.gates_cpu import guide_linear
+from tacit.engines.kernels.perceptron_gates_cpu import guide_perceptron_chunk
 from tacit.engines.participation import everybody
 from tacit.engines.state import State
 from tacit.objectives.bce import PROBABILITY_FLOOR, BinaryCrossEntropy
@@ -17,7 +20,7 @@ from tacit.sync.guidance import AdaptiveGuidance
 
 
 def gates_fuse(algorithm: Algorithm) -> bool:
-    """Whether the gate is the paper's, stepped by plain descent, and the scorer is linear."""
+    """Whether the gate is the paper's, stepped by plain descent."""
     sync = algorithm.method.sync
     return (
         isinstance(sync, AdaptiveGuidance)
@@ -39,17 +42,13 @@ def fused_guidance(
     """Gates are trained and tables mixed, for everybody, in place."""
     method, local, sync = algorithm.method, algorithm.method.local, algorithm.method.sync
     assert isinstance(sync, AdaptiveGuidance)
-    assert method.backbone.linear is not None
     assert isinstance(method.objective, BinaryCrossEntropy)
     round_number, n_items = state.round_number + 1, algorithm.task.n_items
-    vector_name, bias_name = method.backbone.linear
-    vector_UD = state.private[vector_name].numpy()
-    scalar = vector_UD.dtype.type
+    own = state.private[OWN_ITEMS].numpy()
     user_P = everybody(train).user_P
     largest = min(local.batch, int(samples_U[user_P].max(initial=1)))
     chunks = min(64, len(user_P))
-    numba.set_num_threads(min(threads, numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
-    guide_linear(
+    common = (
         np.linspace(0, len(user_P), chunks + 1).astype(np.int64),
         user_P,
         samples_U[user_P],
@@ -65,17 +64,27 @@ def fused_guidance(
         method.sampling.negatives,
         sync.epochs,
         local.batch,
-        scalar(sync.gate_optimiser.rate_at(round_number, n_items)),
+        own.dtype.type(sync.gate_optimiser.rate_at(round_number, n_items)),
         sync.tolerance,
-        scalar(sync.beta),
-        np.array([0.0, 1.0, PROBABILITY_FLOOR], dtype=vector_UD.dtype),
-        (1.0 / np.maximum(np.arange(largest + 1), 1)).astype(vector_UD.dtype),
+        own.dtype.type(sync.beta),
+        np.array([0.0, 1.0, PROBABILITY_FLOOR], dtype=own.dtype),
+        (1.0 / np.maximum(np.arange(largest + 1), 1)).astype(own.dtype),
         method.objective.on == "probabilities",
-        vector_UD,
-        state.private[bias_name].numpy() if bias_name else np.zeros(1, vector_UD.dtype),
-        bias_name is not None,
         state.shared[ITEMS].numpy(),
-        state.private[OWN_ITEMS].numpy(),
+        own,
         state.private["gate.w"].numpy(),
         state.private["gate.b"].numpy(),
     )
+    network = FlatNetwork.of(method.backbone)
+    if network is None:
+        assert method.backbone.linear is not None
+        vector, bias = method.backbone.linear
+        bias_U = state.private[bias].numpy() if bias else np.zeros(1, own.dtype)
+        cores: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
+        numba.set_num_threads(min(threads, cores))
+        guide_linear(*common, state.private[vector].numpy(), bias_U, bias is not None)
+    else:
+        vector_UD = network.vectors(state.private, own)
+        net_PN = network.read(state, user_P)
+        scorer = (network.widths, net_PN, vector_UD, network.has_user)
+        each_chunk(guide_perceptron_chunk, chunks, threads, *common, *scorer)

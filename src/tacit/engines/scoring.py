@@ -10,8 +10,11 @@ from torch.func import vmap
 
 from tacit.core.compose import Algorithm
 from tacit.core.types import ITEMS, OWN_ITEMS, Params
+from tacit.engines.flat_network import FlatNetwork
+from tacit.engines.kernels.perceptron_scores_cpu import score_perceptron
 from tacit.engines.kernels.scores_cpu import overlay_linear, score_own_linear
 from tacit.engines.state import State
+from tacit.engines.tuned import kernel_arguments
 from tacit.items.id_only import IdOnly
 
 
@@ -42,6 +45,9 @@ class Scorer:
         users = torch.from_numpy(np.ascontiguousarray(user_B, dtype=np.int64))
         if self._linear is not None and self.algorithm.row_leaves == (OWN_ITEMS,):
             return self._own_linear(user_B)
+        network = FlatNetwork.of(self.algorithm.method.backbone)
+        if network is not None and self._plain_rows:
+            return self._perceptron(network, user_B)
         needed = {*self.algorithm.model_leaves, *self.algorithm.row_leaves}
         private = {leaf: state.private[leaf][users] for leaf in needed if leaf in state.private}
         shared = {leaf: state.shared[leaf] for leaf in needed if leaf in state.shared}
@@ -59,6 +65,41 @@ class Scorer:
     def _linear(self) -> tuple[str, str | None] | None:
         method = self.algorithm.method
         return method.backbone.linear if isinstance(method.items, IdOnly) else None
+
+    @property
+    def _plain_rows(self) -> bool:
+        """Whether what a client ranks is a row of one table, as it stands there."""
+        algorithm = self.algorithm
+        return isinstance(algorithm.method.items, IdOnly) and len(algorithm.row_leaves) == 1
+
+    def _perceptron(self, network: FlatNetwork, user_B: np.ndarray) -> np.ndarray:
+        state, (row_leaf,) = self.state, self.algorithm.row_leaves
+        user_B = np.ascontiguousarray(user_B, dtype=np.int64)
+        net_BN = network.read(state, user_B)
+        has_own = row_leaf != ITEMS
+        table = np.zeros((1, 1), net_BN.dtype) if has_own else state.shared[ITEMS].numpy()
+        started = table if state.broadcast is None else state.broadcast.numpy()
+        layer = net_BN[0, : network.dim * network.layers[0]].reshape(network.dim, -1)
+        score_BI = np.empty((len(user_B), self.algorithm.task.n_items), net_BN.dtype)
+        score_perceptron(
+            score_BI,
+            user_B,
+            table,
+            started,
+            state.fresh_U,
+            state.private[row_leaf].numpy() if has_own else table[None],
+            has_own,
+            network.widths,
+            net_BN,
+            table @ layer if network.is_shared else table,
+            started @ layer if network.is_shared else started,
+            network.is_shared,
+            network.vectors(state.private, net_BN),
+            network.has_user,
+            *kernel_arguments(state.tuned, net_BN.dtype),
+            net_BN.dtype.type(0),
+        )
+        return score_BI
 
     def _own_linear(self, user_B: np.ndarray) -> np.ndarray:
         """Personal tables are large: read them where they lie."""

@@ -59,3 +59,17 @@ class TunedRows:
         self.item_C[begin : begin + len(item_R)] = item_R
         self.value_CD[begin : begin + len(item_R)] = value_RD
         self.count_U[user] = len(item_R)
+
+
+def kernel_arguments(
+    tuned: TunedRows | None, kind: np.dtype
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]:
+    """Tuned rows as kernels take them: starts, counts, items, values, and whether there are any.
+
+    >>> kernel_arguments(None, np.dtype(np.float32))[-1]
+    False
+    """
+    if tuned is None:
+        none = np.zeros(1, dtype=np.int64)
+        return none, none, np.zeros(1, np.int32), np.zeros((1, 1), kind), False
+    return tuned.start_U1, tuned.count_U, tuned.item_C, tuned.value_CD.numpy(), True

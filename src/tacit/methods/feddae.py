@@ -25,18 +25,25 @@ import math
 from dataclasses import dataclass, replace
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.func import grad
 
+from tacit.core.crowd import Crowd
 from tacit.core.direct import ClientData
 from tacit.core.moments import adam_step, with_moments, without_moments
 from tacit.core.optim import Adam, Optimiser
 from tacit.core.types import Init, Params, Task
+from tacit.data.views import Lists
 from tacit.methods.entry import METHODS, Entry
+from tacit.methods.feddae_crowd import distinct_lists, forward, inputs_of
 from tacit.methods.feddae_model import decode, distinct, divergence, encode
+from tacit.methods.feddae_round import passes_of, play_block, put_back, taken
 
 ROWS = ("local.rows", "gate.rows", "global.rows")  # one row per item
+
+BLOCK = 128  # clients that play together: enough for matrix products, few enough for the cache
 
 
 def _linear(name: str, n_in: int, n_out: int, weight: str, bias: str) -> dict[str, Init]:
@@ -153,6 +160,34 @@ class FedDAE:
         data = replace(data, real_H=distinct(data))
         shared = _rows_of(received, data)
         return decode(shared, encode(_rows_of(private, data), shared, data, {})[0])
+
+    @property
+    def plays_crowds(self) -> bool:
+        return isinstance(self.local, Adam)
+
+    def play(self, shared: Params, private: Params, crowd: Crowd, round_number: int) -> Params:
+        assert isinstance(self.local, Adam)
+        received = without_moments(shared)
+        n_items = len(received["decoder.b1"])
+        rate = self.local.rate_at(round_number, n_items)
+        total = {leaf: torch.zeros_like(v, dtype=torch.float64) for leaf, v in received.items()}
+        for part in crowd.pieces(BLOCK):
+            lists = distinct_lists(part.history, n_items)
+            own = taken(private, part.user_P, lists)
+            report_B = torch.from_numpy(part.reports_P).to(received["decoder.b1"])
+            passes = passes_of(part, lists, n_items, self.epochs, self.dropout)
+            beta = self.beta_at(round_number)
+            play_block(own, received, total, lists, report_B, passes, beta, self.local, rate)
+            put_back(private, own, part.user_P, lists)
+        return {leaf: value / self.epochs for leaf, value in total.items()}
+
+    def score_crowd(
+        self, shared: Params, private: Params, user_B: np.ndarray, history: Lists
+    ) -> Tensor:
+        lists = distinct_lists(history, len(shared["decoder.b1"]))
+        inputs = inputs_of(lists, shared["decoder.b1"].dtype)
+        own = taken(private, np.ascontiguousarray(user_B, dtype=np.int64), lists)
+        return forward(own, shared, lists, inputs, {}).logit_BI
 
     def says(self) -> list[str]:
         return [

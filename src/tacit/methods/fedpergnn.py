@@ -29,16 +29,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.func import grad
 
+from tacit.core.crowd import Crowd
 from tacit.core.direct import ClientData
 from tacit.core.moments import adam_step, clipped, with_moments, without_moments
 from tacit.core.optim import Adam
 from tacit.core.types import Init, Params, Task
 from tacit.data.sampling import Sampling
+from tacit.data.views import Lists
 from tacit.methods.entry import METHODS, Entry
+from tacit.methods.fedpergnn_crowd import claimed_slots, crowd_scores, matches, slopes
 from tacit.methods.fedpergnn_model import logits, network, person
 from tacit.objectives.bce import BinaryCrossEntropy
 
@@ -133,10 +137,17 @@ class FedPerGNN:
 
         About one client draws each slot of an item, however many have it.
         """
-        unit_H = (data.noise["slot"][data.history_H] + 1) / 2
-        number_H = (unit_H * matched_I[data.history_H].clamp(min=self.neighbours)).floor()
+        number_H = self.numbers(data.noise["slot"][data.history_H], matched_I[data.history_H])
         slot_K = torch.arange(self.neighbours, device=matched_I.device)
         return (number_H[:, None] == slot_K).to(data.real_H) * data.real_H[:, None]
+
+    def numbers(self, drawn_H: Tensor, matched_H: Tensor) -> Tensor:
+        """One of max(matched, neighbours) numbers for each draw in ±1.
+
+        >>> FedPerGNN().numbers(torch.tensor([0.5]), torch.tensor([3.0])).tolist()
+        [6.0]
+        """
+        return ((drawn_H + 1) / 2 * matched_H.clamp(min=self.neighbours)).floor()
 
     def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
         return upload
@@ -154,6 +165,35 @@ class FedPerGNN:
     def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
         person_D = person(received, private["user"], received["slots"], data)
         return logits(received, person_D, received["items"])
+
+    @property
+    def plays_crowds(self) -> bool:
+        """A bound or noise is for each client's gradient, which a crowd never has."""
+        return self.clip is None and not self.laplace
+
+    def play(self, shared: Params, private: Params, crowd: Crowd, round_number: int) -> Params:
+        p = {k: v for k, v in without_moments(shared).items() if k not in THIRD_PARTY}
+        user = torch.from_numpy(crowd.user_P)
+        own = {leaf: value[user] for leaf, value in private.items()}
+        own_slope, total = slopes(p, shared["slots"], own["user"], crowd, not self.negatives)
+        rate = self.local.rate_at(round_number, len(p["items"]))
+        after = adam_step(self.local, own, {"user": own_slope}, rate)
+        for leaf, value in after.items():
+            private[leaf][user] = value
+        vector_P1 = torch.cat([after["user"], torch.ones_like(after["user"][:, :1])], 1)
+        item_N = crowd.history.item_N
+        drawn_N = crowd.noise_at("slot", np.repeat(crowd.user_P, crowd.history.size_U), item_N)
+        number_N = self.numbers(drawn_N, shared["matched"][torch.from_numpy(item_N)])
+        return {
+            **{leaf: value.double() for leaf, value in total.items()},
+            "slots": claimed_slots(number_N, vector_P1, crowd, shared["slots"].shape),
+            "matched": matches(crowd, len(shared["matched"])),
+        }
+
+    def score_crowd(
+        self, shared: Params, private: Params, user_B: np.ndarray, history: Lists
+    ) -> Tensor:
+        return crowd_scores(shared, shared["slots"], private["user"][user_B], history)
 
     def says(self) -> list[str]:
         return [

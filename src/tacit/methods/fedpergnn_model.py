@@ -9,6 +9,8 @@ from torch.nn.functional import leaky_relu
 from tacit.core.direct import ClientData
 from tacit.core.types import Init, Params
 
+LEAK = 0.3  # of attention's leaky rectifier
+
 
 def network(dim: int, hidden: int) -> dict[str, Init]:
     """Weights at He's law and zero biases; `hidden=0` is a head without a hidden layer.
@@ -36,17 +38,22 @@ def network(dim: int, hidden: int) -> dict[str, Init]:
     return leaves
 
 
-def person(p: Params, user: Tensor, slots: Tensor, data: ClientData) -> Tensor:
-    """The user as its graph shows it; the last entry of a slot says whether it is taken."""
-    near_HKE = slots[data.history_H]
+def joined(p: Params, item_HD: Tensor, near_HKE: Tensor) -> Tensor:
+    """Items with their neighbours' message; the last entry of a slot says whether it is taken."""
     near_HKD = near_HKE[:, :, :-1] @ p["neighbour.w"] + p["neighbour.b"]
-    item_HD = torch.sigmoid(p["items"][data.history_H] @ p["history.w"] + p["history.b"])
-    user_D = torch.sigmoid(user @ p["own.w"] + p["own.b"])
-    dim = len(user_D)
+    item_HD = torch.sigmoid(item_HD @ p["history.w"] + p["history.b"])
+    dim = item_HD.shape[1]
     item_H = item_HD @ p["look.w"][dim:] + p["look.b"]
     look_HK = near_HKD @ p["look.w"][:dim] + item_H[:, None]
     message_HD = (attention(look_HK, near_HKE[:, :, -1])[:, :, None] * near_HKD).sum(1)
-    joined_HD = torch.cat([message_HD, item_HD], 1) @ p["join.w"] + p["join.b"]
+    return torch.cat([message_HD, item_HD], 1) @ p["join.w"] + p["join.b"]
+
+
+def person(p: Params, user: Tensor, slots: Tensor, data: ClientData) -> Tensor:
+    """The user as its graph shows it."""
+    joined_HD = joined(p, p["items"][data.history_H], slots[data.history_H])
+    user_D = torch.sigmoid(user @ p["own.w"] + p["own.b"])
+    dim = len(user_D)
     mine = user_D @ p["pool.w"][:dim] + p["pool.b"]
     weight_H = attention(joined_HD @ p["pool.w"][dim:] + mine, data.real_H)
     return torch.cat([weight_H @ joined_HD, user_D]) @ p["person.w"] + p["person.b"]
@@ -66,5 +73,5 @@ def attention(value: Tensor, real: Tensor) -> Tensor:
     >>> attention(torch.zeros(3), torch.tensor([1.0, 1.0, 0.0])).tolist()
     [0.5, 0.5, 0.0]
     """
-    masked = leaky_relu(value, 0.3).masked_fill(real < 0.5, -1e30)
+    masked = leaky_relu(value, LEAK).masked_fill(real < 0.5, -1e30)
     return torch.softmax(masked, -1) * real

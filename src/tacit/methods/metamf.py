@@ -20,16 +20,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.func import grad, vjp, vmap
 
+from tacit.core.crowd import Crowd
 from tacit.core.direct import ClientData
 from tacit.core.moments import adam_step, clipped, with_moments, without_moments
 from tacit.core.optim import Adam
 from tacit.core.types import Init, Params, Task
 from tacit.data.sampling import Sampling
+from tacit.data.views import Lists
 from tacit.methods.entry import METHODS, Entry
+from tacit.methods.metamf_crowd import adam_in_place, crowd_logits, crowd_slopes
 from tacit.objectives.bce import BinaryCrossEntropy
 
 
@@ -143,6 +147,30 @@ class MetaMF:
 
     def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
         return _logits(received, received["items"])
+
+    @property
+    def plays_crowds(self) -> bool:
+        return True
+
+    def play(self, shared: Params, private: Params, crowd: Crowd, round_number: int) -> Params:
+        n_items = len(shared["left.b"]) // self.left
+        arrived = crowd.take(np.flatnonzero(crowd.reports_P))  # no client keeps anything
+        return crowd_slopes(without_moments(shared), arrived, self.heads(n_items))
+
+    def step_in_place(
+        self, shared: Params, total: Params, n_clients: int, round_number: int
+    ) -> None:
+        n_items = len(shared["left.b"]) // self.left
+        square = sum(float(torch.linalg.vector_norm(v)) ** 2 for v in total.values())
+        bounded = min(1.0, self.clip * n_clients / max(square**0.5, 1e-30))
+        rate = self.server.rate_at(round_number, n_items)
+        adam_in_place(self.server, shared, total, bounded / n_clients, rate)
+
+    def score_crowd(
+        self, shared: Params, private: Params, user_B: np.ndarray, history: Lists
+    ) -> Tensor:
+        n_items = len(shared["left.b"]) // self.left
+        return crowd_logits(shared, torch.from_numpy(user_B), self.heads(n_items))
 
     def says(self) -> list[str]:
         return [

@@ -8,11 +8,13 @@ layers at Glorot's uniform law, the output at LeCun's. How it is trained stands 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from tacit.central.pairs import TABLE_SCALE, PairModel
+from tacit.central.pairs import TABLE_SCALE
+from tacit.central.tower import TowerModel
 from tacit.core.types import Init, Params
 from tacit.errors import TacitError
 from tacit.methods.entry import METHODS, Entry
@@ -61,14 +63,14 @@ def climb(p: Params, user: Tensor, item: Tensor, n_layers: int) -> Tensor:
 
 
 @dataclass(frozen=True)
-class Ncf(PairModel):
+class Ncf(TowerModel):
     """Neural collaborative filtering, perceptron only; `layers` are the hidden widths.
 
     >>> Ncf().layers
     (32, 16, 8)
     """
 
-    layers: tuple[int, ...] = (32, 16, 8)
+    PERCEPTRON: ClassVar[tuple[str, str]] = ("user", "items")
 
     def __post_init__(self) -> None:
         super().__post_init__()

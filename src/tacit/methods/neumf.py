@@ -9,10 +9,12 @@ plain descent's rate on a grid that it does not resolve, so Adam at 1e-3 is ours
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Tensor
 
-from tacit.central.pairs import TABLE_SCALE, PairModel
+from tacit.central.pairs import TABLE_SCALE
+from tacit.central.tower import TowerModel
 from tacit.core.types import Init, Params
 from tacit.errors import TacitError
 from tacit.methods.entry import METHODS, Entry
@@ -20,15 +22,17 @@ from tacit.methods.ncf import climb, hidden_leaves, output_leaves
 
 
 @dataclass(frozen=True)
-class NeuMf(PairModel):
+class NeuMf(TowerModel):
     """NeuMF; `dim` is the width of the perceptron's tables, `product` that of the other two.
 
     >>> NeuMf(product=8).tower()["out.w"].shape
     (16,)
     """
 
-    layers: tuple[int, ...] = (32, 16, 8)
     product: int = 32
+
+    PERCEPTRON: ClassVar[tuple[str, str]] = ("user.mlp", "items.mlp")
+    PRODUCTS: ClassVar[tuple[str, str] | None] = ("user.product", "items.product")
 
     def __post_init__(self) -> None:
         super().__post_init__()

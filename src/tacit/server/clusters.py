@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from tacit.core.parts import Meeting
-from tacit.core.types import ITEMS, Init, Params
+from tacit.core.types import ITEMS, OWN_ITEMS, Init, Params
 from tacit.errors import TacitError
+from tacit.server.means_cpu import mean_table
 from tacit.sync.contrast import LABEL, SAMPLE
 
 
@@ -55,21 +56,38 @@ class ClusterMean:
         return sum(init.count for init in self.shared(table).values()) + table.count
 
     def meet(self, table_PID: Tensor, shared: Params, generator: np.random.Generator) -> Meeting:
+        user_P = torch.arange(len(table_PID))
+        leaves, group_Q, group_ID = self._group(table_PID, user_P, shared, generator)
+        return Meeting(leaves, {}, group_Q, group_ID.expand(len(group_Q), -1, -1))
+
+    def meet_in_place(
+        self, private: Params, user_P: Tensor, shared: Params, generator: np.random.Generator
+    ) -> Params:
+        own_UID = private[OWN_ITEMS]
+        leaves, group_Q, group_ID = self._group(own_UID, user_P, shared, generator)
+        own_UID[user_P[group_Q]] = group_ID
+        return leaves
+
+    def _group(
+        self, own_UID: Tensor, user_P: Tensor, shared: Params, generator: np.random.Generator
+    ) -> tuple[Params, Tensor, Tensor]:
+        """The server's next leaves, and the places and the mean table of the round's group."""
         # in float64: where nobody moved, a mean is the table itself, to the last bit
-        mean_ID = table_PID.mean(0, dtype=torch.float64)
+        mean_ID = torch.from_numpy(mean_table(own_UID.numpy(), user_P.numpy()))
         label_I = cluster_items(mean_ID, self.clusters, self.iterations, generator)
-        leaves = {ITEMS: mean_ID.to(table_PID), LABEL: label_I.to(table_PID)}
+        leaves = {ITEMS: mean_ID.to(own_UID), LABEL: label_I.to(own_UID)}
         if SAMPLE in shared:
             chosen_S = generator.choice(len(label_I), len(shared[SAMPLE]), replace=False)
-            leaves[SAMPLE] = torch.from_numpy(np.sort(chosen_S)).to(table_PID)
-        someone = int(generator.integers(len(table_PID)))
+            leaves[SAMPLE] = torch.from_numpy(np.sort(chosen_S)).to(own_UID)
+        someone = int(generator.integers(len(user_P)))
         kinds = label_I.unique()  # a cluster may have lost all its items
         cluster = kinds[int(generator.integers(len(kinds)))]
-        alike_P = likeness(table_PID[:, label_I == cluster], someone)
+        item_J = (label_I == cluster).nonzero().squeeze(1)
+        alike_P = likeness(own_UID[user_P[:, None], item_J], someone)
         order_P = alike_P.argsort(descending=True, stable=True)
         group_Q = order_P[: elbow(alike_P[order_P]) + 1]
-        group_ID = table_PID[group_Q].mean(0, dtype=torch.float64).to(table_PID)
-        return Meeting(leaves, {}, group_Q, group_ID.expand(len(group_Q), -1, -1))
+        group_ID = mean_table(own_UID.numpy(), user_P[group_Q].numpy())
+        return leaves, group_Q, torch.from_numpy(group_ID).to(own_UID)
 
 
 def likeness(row_PJD: Tensor, someone: int) -> Tensor:

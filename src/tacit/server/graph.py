@@ -10,11 +10,10 @@ import torch
 from torch import Tensor
 
 from tacit.core.parts import Meeting
-from tacit.core.types import ITEMS, Init, Params
+from tacit.core.types import ITEMS, OWN_ITEMS, Init, Params
 from tacit.errors import TacitError
+from tacit.server.neighbours_cpu import mean_changes, products
 from tacit.sync.proximal import GUIDE
-
-_COLUMNS = 4096  # of the flattened tables at a time: one table set and the result, no third
 
 
 @dataclass(frozen=True)
@@ -51,38 +50,49 @@ class GraphMean:
     def floats_down(self, table: Init) -> int:
         return 2 * table.count  # the global table, and the guide
 
-    def weights(self, similarity_PP: Tensor) -> Tensor:
-        """The graph: each row has equal weights on the user's neighbours, and sums to 1."""
+    def links(self, similarity_PP: Tensor) -> Tensor:
+        """The graph: who is a neighbour of whom; nobody is without one."""
         size = len(similarity_PP)
         if self.neighbours is not None:
             nearest = similarity_PP.topk(min(self.neighbours, size), dim=1).indices
-            linked_PP = torch.zeros_like(similarity_PP).scatter_(1, nearest, 1.0)
+            linked_PP = torch.zeros_like(similarity_PP, dtype=torch.bool).scatter_(1, nearest, True)
         else:
-            linked_PP = (similarity_PP > self.threshold * similarity_PP.mean()).to(similarity_PP)
-        alone_P = linked_PP.sum(1) == 0
-        linked_PP[alone_P, alone_P] = 1.0
+            linked_PP = similarity_PP > self.threshold * similarity_PP.mean()
+        alone_P = ~linked_PP.any(1)
+        linked_PP[alone_P, alone_P] = True
+        return linked_PP
+
+    def weights(self, similarity_PP: Tensor) -> Tensor:
+        """Each row has equal weights on the user's neighbours, and sums to 1."""
+        linked_PP = self.links(similarity_PP).to(similarity_PP)
         return linked_PP / linked_PP.sum(1, keepdim=True)
 
     def similarity_of(self, flat_PF: Tensor) -> Tensor:
-        product_PP = flat_PF @ flat_PF.T
+        return self._similarity(flat_PF, torch.arange(len(flat_PF)))
+
+    def _similarity(self, flat_UF: Tensor, user_P: Tensor) -> Tensor:
+        product_PP = torch.from_numpy(products(flat_UF.numpy(), user_P.numpy()))
         norm_P = product_PP.diagonal().sqrt().clamp(min=1e-30)
         cosine_PP = product_PP / (norm_P[:, None] * norm_P)
         return cosine_PP if self.similarity == "cosine" else 1 - cosine_PP
 
     def meet(self, table_PID: Tensor, shared: Params, generator: np.random.Generator) -> Meeting:
-        flat_PF = table_PID.flatten(1)
-        weight_PP = self.weights(self.similarity_of(flat_PF))
+        private = {OWN_ITEMS: table_PID, GUIDE: torch.empty_like(table_PID)}
+        leaves = self.meet_in_place(private, torch.arange(len(table_PID)), shared, generator)
+        return Meeting(leaves, {GUIDE: private[GUIDE]})
+
+    def meet_in_place(
+        self, private: Params, user_P: Tensor, shared: Params, generator: np.random.Generator
+    ) -> Params:
+        flat_UF, guide_UF = private[OWN_ITEMS].flatten(1), private[GUIDE].flatten(1)
+        linked_PP = self.links(self._similarity(flat_UF, user_P))
         # of changes and not of tables: where nobody moved, nothing moves by a rounding
-        start_F = shared[ITEMS].flatten()
-        guide_PF, global_F = torch.empty_like(flat_PF), torch.empty_like(start_F)
-        for begin in range(0, len(start_F), _COLUMNS):
-            here = slice(begin, begin + _COLUMNS)
-            change_PF = flat_PF[:, here] - start_F[here]
-            for _ in range(self.layers):
-                change_PF = weight_PP @ change_PF
-            guide_PF[:, here] = start_F[here] + change_PF
-            global_F[here] = start_F[here] + change_PF.mean(0)
-        return Meeting(
-            shared={ITEMS: global_F.view_as(shared[ITEMS])},
-            private={GUIDE: guide_PF.view_as(table_PID)},
+        global_F = mean_changes(
+            linked_PP.numpy(),
+            user_P.numpy(),
+            flat_UF.numpy(),
+            shared[ITEMS].flatten().numpy(),
+            self.layers,
+            guide_UF.numpy(),
         )
+        return {ITEMS: torch.from_numpy(global_F).view_as(shared[ITEMS])}

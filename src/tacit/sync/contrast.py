@@ -14,6 +14,7 @@ from tacit.errors import TacitError
 LABEL = "cluster.label"  # one number per item: its cluster from 1, and 0 while there is none
 SAMPLE = "cluster.sample"  # the items over which this round's contrast runs; missing: all of them
 
+NORM_FLOOR = 1e-12  # a shorter row is divided by this: the floor of torch's own normalize
 _ANCHORS = 64  # at a time: the matrix of all pairs of a sample is never whole
 
 
@@ -74,13 +75,17 @@ class GroupKept:
     def read(self, p: Params) -> Tensor:
         return p[OWN_ITEMS]
 
+    @property
+    def factor(self) -> float:
+        """What the contrast is multiplied by in the loss."""
+        return self.strength * self.temperature / self.base
+
     def table_penalty(self, p: Params) -> Tensor:
         row_SD, label_S = p[OWN_ITEMS], p[LABEL]
         if SAMPLE in p:
             item_S = p[SAMPLE].long()
             row_SD, label_S = row_SD[item_S], label_S[item_S]
-        factor = self.strength * self.temperature / self.base
-        return factor * supervised_contrast(row_SD, label_S, self.temperature)
+        return self.factor * supervised_contrast(row_SD, label_S, self.temperature)
 
 
 def supervised_contrast(row_SD: Tensor, label_S: Tensor, temperature: float) -> Tensor:
@@ -94,7 +99,7 @@ def supervised_contrast(row_SD: Tensor, label_S: Tensor, temperature: float) -> 
     >>> round(value.item(), 4)  # two of three items have a positive, each at log(1 + 1 / e)
     0.2088
     """
-    unit_SD = torch.nn.functional.normalize(row_SD, dim=-1)
+    unit_SD = torch.nn.functional.normalize(row_SD, dim=-1, eps=NORM_FLOOR)
     z_SD = unit_SD.detach()
     member_SK = (label_S[:, None] == torch.arange(1, int(label_S.max()) + 1)).to(z_SD)
     others_S = (member_SK @ member_SK.sum(0) - 1).clamp(min=0)

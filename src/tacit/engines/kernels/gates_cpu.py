@@ -13,6 +13,22 @@ from tacit.data.drawing import client_keys, draw_client
 from tacit.engines.kernels.linear_cpu import _FAST, _dot, _slope
 
 
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+def mix_table(own_ID, table, gate, gate_bias, beta, pull, on_own, on_global, one):  # type: ignore[no-untyped-def]
+    """P ← β P + 2(1 − β) g G of one client, in place; `pull` is 2(1 − β)."""
+    width = own_ID.shape[1]
+    for d in range(width):
+        on_own[d] = gate[d] + gate[2 * width + d]
+        on_global[d] = gate[width + d] - gate[2 * width + d]
+    for item in range(len(own_ID)):
+        own_row, row = own_ID[item], table[item]
+        opening = gate_bias + _dot(own_row, on_own, width)
+        opening += _dot(row, on_global, width)
+        opened = pull / (one + np.exp(-opening))
+        for d in range(width):
+            own_row[d] = beta * own_row[d] + opened * row[d]
+
+
 @numba.njit(cache=True, fastmath=_FAST, error_model="numpy", parallel=True)
 def guide_linear(  # type: ignore[no-untyped-def]
     chunk_start,
@@ -36,13 +52,13 @@ def guide_linear(  # type: ignore[no-untyped-def]
     constants,
     share_of_size,
     on_probabilities,
-    vector_UD,
-    bias_U,
-    has_bias,
     table,
     own,
     gate_UG,
     gate_bias_U,
+    vector_UD,
+    bias_U,
+    has_bias,
 ):
     """Gates and personal tables are written in place; `gate_UG` is [own; global; difference]."""
     width = vector_UD.shape[1]
@@ -120,16 +136,7 @@ def guide_linear(  # type: ignore[no-untyped-def]
                 if abs(before - loss) < tolerance * min(before, 1e300):
                     break
                 before = loss
-            for d in range(width):
-                on_own[d] = gate[d] + gate[2 * width + d]
-                on_global[d] = gate[width + d] - gate[2 * width + d]
-            for item in range(n_items):
-                own_row, row = own[user, item], table[item]
-                opening = gate_bias_U[user] + _dot(own_row, on_own, width)
-                opening += _dot(row, on_global, width)
-                opened = pull / (one + np.exp(-opening))
-                for d in range(width):
-                    own_row[d] = beta * own_row[d] + opened * row[d]
+            mix_table(own[user], table, gate, gate_bias_U[user], beta, pull, on_own, on_global, one)
 
 
 @numba.njit(cache=True, error_model="numpy")

@@ -71,14 +71,13 @@ def linear_rounds(  # type: ignore[no-untyped-def]
     n_negatives,
     epochs,
     batch,
-    vector_rate,
+    model_rate,
     item_rate,
     constants,
     share_of_size,
     modes,
     gradient_clip,
     on_probabilities,
-    has_bias,
     clip_order,
     clip_bound,
     table,
@@ -86,6 +85,7 @@ def linear_rounds(  # type: ignore[no-untyped-def]
     has_own,
     vector_UD,
     bias_U,
+    has_bias,
     tuned_start,
     tuned_count,
     tuned_item,
@@ -194,9 +194,9 @@ def linear_rounds(  # type: ignore[no-untyped-def]
                     item_scale = model_scale
                     if mode == ALTERNATE:
                         for d in range(width):
-                            vector[d] -= vector_rate * (model_scale * gradient[d])
+                            vector[d] -= model_rate * (model_scale * gradient[d])
                         if has_bias:
-                            bias_U[user] -= vector_rate * (model_scale * bias_gradient)
+                            bias_U[user] -= model_rate * (model_scale * bias_gradient)
                         for t in range(size):
                             logit = _dot(rows[where[t]], vector, width)
                             if has_bias:
@@ -218,9 +218,9 @@ def linear_rounds(  # type: ignore[no-untyped-def]
                                 rows[row, d] -= step * vector[d]
                     if mode in (JOINT, MODEL_ONLY):
                         for d in range(width):
-                            vector[d] -= vector_rate * (model_scale * gradient[d])
+                            vector[d] -= model_rate * (model_scale * gradient[d])
                         if has_bias:
-                            bias_U[user] -= vector_rate * (model_scale * bias_gradient)
+                            bias_U[user] -= model_rate * (model_scale * bias_gradient)
             factor = 1.0
             if clip_order > 0 and not has_own:  # an own table has no global one beside it
                 norm = 0.0

@@ -1,0 +1,84 @@
+"""Many clients at once, for methods whose round is also written down for speed.
+
+A method that speaks for itself is defined by functions for one client (`core/direct.py`). Some
+share most of their work between clients; `PlaysCrowds` says the same round for all of them, to the
+same numbers up to rounding. The loop keeps to the definition, and tests hold the two together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from torch import Tensor
+
+from tacit.core.types import Params
+from tacit.data.views import Lists
+
+
+@dataclass(frozen=True, eq=False)
+class Crowd:
+    """What P clients look at in one round, client after client and without padding."""
+
+    user_P: np.ndarray  # their places in the population
+    reports_P: np.ndarray  # whether a client's upload arrives
+    history: Lists  # one list per client
+    samples: Lists  # the round's samples; empty lists if the method draws none
+    label_N: np.ndarray  # of all samples, 1 or 0
+    # A declared leaf of noise for these users, stacked; or single entries of it, as (users,
+    # entries of the flattened leaf) -> values
+    noise: Callable[[str, np.ndarray], Tensor]
+    noise_at: Callable[[str, np.ndarray, np.ndarray], Tensor]
+
+    def take(self, place_B: np.ndarray) -> Crowd:
+        """Some of the clients, by their places in the crowd."""
+        labels = Lists(self.samples.start_U1, self.label_N).take(place_B)
+        return replace(
+            self,
+            user_P=self.user_P[place_B],
+            reports_P=self.reports_P[place_B],
+            history=self.history.take(place_B),
+            samples=self.samples.take(place_B),
+            label_N=labels.item_N,
+        )
+
+    def pieces(self, size: int) -> Iterator[Crowd]:
+        """The crowd in pieces of at most `size` clients."""
+        for begin in range(0, len(self.user_P), size):
+            yield self.take(np.arange(begin, min(begin + size, len(self.user_P))))
+
+
+@runtime_checkable
+class PlaysCrowds(Protocol):
+    """A method whose clients can also play together."""
+
+    @property
+    def plays_crowds(self) -> bool:
+        """Whether it can with its present settings."""
+        ...
+
+    def play(self, shared: Params, private: Params, crowd: Crowd, round_number: int) -> Params:
+        """The sum of the absorbed uploads that arrive, row leaves as whole tables.
+
+        `private` holds the leaves of all users; those of the crowd are written in place.
+        """
+        ...
+
+    def score_crowd(
+        self, shared: Params, private: Params, user_B: np.ndarray, history: Lists
+    ) -> Tensor:
+        """`score` of some users, stacked."""
+        ...
+
+
+@runtime_checkable
+class StepsInPlace(Protocol):
+    """A method whose server is too large for fresh copies in double precision in every round."""
+
+    def step_in_place(
+        self, shared: Params, total: Params, n_clients: int, round_number: int
+    ) -> None:
+        """`step`, computed in double precision and written into `shared`."""
+        ...

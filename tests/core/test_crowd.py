@@ -1,0 +1,100 @@
+"""Crowds: parts of them, and methods whose round is also written for many clients at once."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from tacit.core.crowd import PlaysCrowds
+from tacit.core.direct import DirectMethod
+from tacit.core.optim import Adam, Sgd
+from tacit.data.protocol import CLEAN
+from tacit.data.split import split_dataset
+from tacit.data.views import TrainView
+from tacit.engines.direct import DirectEngine
+from tacit.engines.direct_crowd import crowd_of
+from tacit.engines.direct_data import RoundData
+from tacit.engines.participation import Participants
+from tacit.methods.feddae import FedDAE
+from tacit.methods.fedpergnn import FedPerGNN
+from tacit.methods.metamf import MetaMF
+from tacit.testing.direct_tests import direct_trace
+from tacit.testing.play import same_to
+from tacit.testing.worlds import ragged
+
+SMALL = FedPerGNN(dim=5, hidden=4, neighbours=3)
+META = MetaMF(dim=5, user_width=4, memory=6, hidden=7)
+
+
+def train() -> TrainView:
+    return split_dataset(ragged(), CLEAN).train
+
+
+def test_a_client_draws_in_a_crowd_what_it_draws_alone() -> None:
+    view = train()
+    data = RoundData.begin(SMALL, view, 3, 2, torch.float64)
+    user_P = np.array([4, 1, 7])
+    crowd = crowd_of(data, Participants(user_P, np.array([True, False, True])))
+    for place, user in enumerate(user_P):
+        _, history, _, item, label, _, noise = data.block(np.array([user]))
+        assert crowd.history[place].tolist() == history[0].tolist()
+        assert crowd.samples[place].tolist() == item[0].tolist()
+        begin, end = crowd.samples.start_U1[place : place + 2]
+        assert crowd.label_N[begin:end].tolist() == label[0].tolist()
+        entry = np.array([0, 5])
+        assert torch.equal(crowd.noise_at("slot", np.full(2, user), entry), noise["slot"][0][entry])
+        assert torch.equal(crowd.noise("slot", np.array([user])), noise["slot"])
+
+
+def test_part_of_a_crowd() -> None:
+    data = RoundData.begin(SMALL, train(), 3, 2, torch.float64)
+    crowd = crowd_of(data, Participants(np.arange(5), np.array([True, False, True, True, False])))
+    pieces = list(crowd.pieces(2))
+    assert [piece.user_P.tolist() for piece in pieces] == [[0, 1], [2, 3], [4]]
+    assert np.concatenate([piece.label_N for piece in pieces]).tolist() == crowd.label_N.tolist()
+    other = crowd.take(np.array([3, 0]))
+    assert other.samples[0].tolist() == crowd.samples[3].tolist()
+    assert other.label_N[-len(crowd.samples[0]) :].sum() == len(crowd.history[0])
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        replace(SMALL, hidden=0, negatives=False),
+        replace(SMALL, negatives=False),
+        replace(SMALL, dim=3, neighbours=1),
+        replace(META, left=3, predictor=2),
+        replace(META, left=9, clip=1e-3),
+        replace(META, server=Adam(rate=0.01, weight_decay=0.1)),
+        FedDAE(hidden=5, latent=3, gate=4, epochs=3, local=Adam(0.01, weight_decay=0.1)),
+        FedDAE(hidden=5, latent=3, gate=4, dropout=0.0, annealing="cumulative"),
+    ],
+    ids=str,
+)
+def test_a_crowd_plays_as_its_clients_would(method: DirectMethod) -> None:
+    """Settings that the battery leaves out; some clients sit out, some never report."""
+    assert isinstance(method, PlaysCrowds)
+    assert method.plays_crowds
+    alone, crowd = (
+        direct_trace(method, train(), DirectEngine(torch.float64, block)) for block in (1, None)
+    )
+    for leaf, value in alone.end.items():
+        assert same_to(value, crowd.end[leaf], 1e-10 * max(1.0, alone.change(leaf))), leaf
+
+
+def test_what_needs_each_clients_gradient_plays_no_crowds() -> None:
+    assert not replace(SMALL, clip=1.0).plays_crowds
+    assert not replace(SMALL, laplace=1.0).plays_crowds
+    assert not FedDAE(local=Sgd(0.1)).plays_crowds
+
+
+def test_a_crowd_that_never_reports_moves_no_server() -> None:
+    view, engine = train(), DirectEngine()
+    for method in (SMALL, META, FedDAE(hidden=5, latent=3, gate=4)):
+        state = engine.start(method, view, seed=0)
+        before = {leaf: value.clone() for leaf, value in state.shared.items()}
+        silent = Participants(np.arange(3), np.zeros(3, dtype=bool))
+        engine.round(method, view, state, silent, seed=0)
+        assert all(torch.equal(before[leaf], value) for leaf, value in state.shared.items())
+        assert state.round_number == 1
