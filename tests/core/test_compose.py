@@ -18,6 +18,7 @@ from tacit.core.compose import compose
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
 from tacit.core.types import Init, Task
+from tacit.data.modalities import Modalities
 from tacit.data.sampling import Sampling
 from tacit.errors import TacitError
 from tacit.items.id_only import IdOnly
@@ -176,7 +177,7 @@ def test_a_tower_that_does_not_end_in_one_logit(layers: tuple[int, ...]) -> None
 class SharesTheUser(IdOnly):
     """An encoder that makes a shared leaf by the name of a private one."""
 
-    def shared(self) -> dict[str, Init]:
+    def shared(self, width: int, content: Modalities | None) -> dict[str, Init]:
         return {"user": Init((2,))}
 
 

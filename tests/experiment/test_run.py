@@ -231,6 +231,7 @@ def test_cost_by_hand(plays: Path, tmp_path: Path) -> None:
         "bytes_down": table,
         "exchanges": 12 * result["selected_round"],
         "bytes_total_to_selected_round": 12 * result["selected_round"] * 2 * table,
+        "bytes_once": 0,
         "client_bytes": table + 5 * 4,
         "client_bytes_at_peak": table + 5 * 4,
     }

@@ -46,7 +46,9 @@ def embeddings(
     name, items = prepared.dataset.interactions.users[code], prepared.dataset.interactions.items
     places, aucs, rows = [], [], []
     for run in runs:
-        place_I2 = PROJECTIONS[projection].place(item_vectors(run.algorithm, run.state, code))
+        past_H = prepared.split.train.positives[code]
+        vector_ID = item_vectors(run.algorithm, run.state, code, past_H)
+        place_I2 = PROJECTIONS[projection].place(vector_ID)
         own = user_auc(run.scores()(np.array([code]))[0], kind_I)
         everybody = _mean_auc(run, prepared)
         rows += [(run.name, f"user {name}", *own, 1)]

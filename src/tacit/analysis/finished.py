@@ -25,6 +25,7 @@ from tacit.experiment.names import dataset_name
 from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.result import read_ranks
 from tacit.experiment.spec import Experiment
+from tacit.items.id_only import IdOnly
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,10 @@ class FinishedRun:
                 f"{self.name} trains no item table on devices, so there is none to look at; give a "
                 "run of a method like fedmf or pfedrec."
             )
-        return compose(method, Task(counts["users"], counts["items"]))
+        task = Task(counts["users"], counts["items"])
+        if not isinstance(method.items, IdOnly):
+            task = Task.of(self.prepared.split.train)
+        return compose(method, task)
 
     @cached_property
     def state(self) -> State:
@@ -95,7 +99,11 @@ class FinishedRun:
 
     def scores(self, state: State | None = None) -> ScoreBlock:
         """Logits of the kept model, or of a state that an analysis made from it."""
-        return Scorer(self.algorithm, self.state if state is None else state)
+        positives = None
+        if self.algorithm.method.items.reads_history:
+            positives = self.prepared.split.train.positives
+        kept = self.state if state is None else state
+        return Scorer(self.algorithm, kept, positives=positives)
 
 
 def finished_runs(folders: Sequence[str | Path]) -> list[FinishedRun]:

@@ -15,13 +15,17 @@ import torch
 from tacit import streams
 from tacit.core.compose import Algorithm
 from tacit.core.types import ITEMS, OWN_ITEMS, Params
+from tacit.engines.past import with_past
 from tacit.engines.state import State
 from tacit.evaluation.ranking import ScoreBlock
 
 
 @torch.no_grad()
-def item_vectors(algorithm: Algorithm, state: State, user: int) -> np.ndarray:
-    """The (I, D) vectors that one user's scorer sees.
+def item_vectors(
+    algorithm: Algorithm, state: State, user: int, item_H: np.ndarray | None = None
+) -> np.ndarray:
+    """The (I, D) vectors that one user's scorer sees; `item_H` is the user's own history, for items
+    that look different to everybody.
 
     >>> from tacit.core.compose import compose
     >>> from tacit.core.types import Task
@@ -37,8 +41,8 @@ def item_vectors(algorithm: Algorithm, state: State, user: int) -> np.ndarray:
         item_R, row_RD = state.tuned.of(user)
         p[ITEMS] = began.clone()
         p[ITEMS][torch.from_numpy(item_R.astype(np.int64))] = row_RD
-    method = algorithm.method
-    return method.items.encode(p, method.sync.read(p)).numpy()
+    p = with_past(algorithm, p, np.zeros(0, np.int64) if item_H is None else item_H)
+    return algorithm.encoded(p, algorithm.method.sync.read).numpy()
 
 
 @torch.no_grad()

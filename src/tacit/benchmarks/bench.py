@@ -41,7 +41,7 @@ def bench(report: Report, *, quick: bool = False) -> dict[str, Any]:
 
 
 def _player(engine: Engine, train: TrainView, method: Any) -> Callable[[], None]:
-    algorithm = compose(method, Task(train.n_users, train.n_items))
+    algorithm = compose(method, Task.of(train))
     state = engine.start(algorithm, train, 0)
     who = Participation()
 

@@ -7,13 +7,16 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Literal
 
+import torch
 from torch import Tensor
 
 from tacit.core.fit import check
 from tacit.core.method import Method
 from tacit.core.optim import Optimiser
-from tacit.core.parts import Guided, Penalised, TablePenalised, TableRule
-from tacit.core.types import ITEMS, Batch, Init, Params, Task
+from tacit.core.parts import Guided, Past, Penalised, TablePenalised, TableRule, Viewed
+from tacit.core.types import CONTENT, ITEMS, PAST, PAST_WEIGHT, Batch, Init, Params, Task
+from tacit.items.id_only import IdOnly
+from tacit.items.received import Received
 
 
 @dataclass(frozen=True)
@@ -29,8 +32,8 @@ class Algorithm:
     @cached_property
     def shared(self) -> dict[str, Init]:
         """The leaves that the server holds and that may leave a device as a change."""
-        method, table = self.method, self._table()
-        leaves = {**method.items.shared(), **method.backbone.shared(), **method.sync.shared(table)}
+        method, table = self.method, self._table
+        leaves = {**self._encoder_shared, **method.backbone.shared(), **method.sync.shared(table)}
         if isinstance(method.server, TableRule):
             leaves |= method.server.shared(table)
         return leaves
@@ -38,16 +41,41 @@ class Algorithm:
     @cached_property
     def private(self) -> dict[str, Init]:
         """The leaves that never leave a device; a personal table only as the rule says."""
-        method, table = self.method, self._table()
+        method, table = self.method, self._table
         own = method.sync.private(table)
-        leaves = {**method.items.private(), **method.backbone.private(), **own}
+        leaves = {**self._encoder_private, **method.backbone.private(), **own}
         if isinstance(method.server, TableRule):
             leaves |= method.server.private(table)
         return leaves
 
+    @cached_property
+    def _encoder_shared(self) -> dict[str, Init]:
+        return self.method.items.shared(self.method.backbone.dim, self.task.content)
+
+    @cached_property
+    def _encoder_private(self) -> dict[str, Init]:
+        return self.method.items.private(self.method.backbone.dim, self.task.content)
+
+    @cached_property
+    def content(self) -> Params:
+        """The constant tables over items that the encoder reads, by leaf."""
+        tables = self.method.items.content(self.task.content)
+        return {f"{CONTENT}{name}": torch.from_numpy(table) for name, table in tables.items()}
+
+    @property
+    def reads_content(self) -> bool:
+        """Whether an item is more than its row of the table."""
+        return not isinstance(self.method.items, IdOnly)
+
+    @cached_property
     def _table(self) -> Init:
-        row = self.method.backbone.item_init()
+        row = self.method.items.row(self.method.backbone.item_init())
         return replace(row, shape=(self.task.n_items, *row.shape))
+
+    @property
+    def table_width(self) -> int:
+        """The width of an item's row, which may be another than the backbone's."""
+        return self._table.shape[-1]
 
     @property
     def row_leaves(self) -> tuple[str, ...]:
@@ -59,16 +87,28 @@ class Algorithm:
         """Other tables of a client that a rule over the whole table looks at while it trains."""
         if self.method.sync.rows == "touched":
             return ()
-        shape = self._table().shape
-        tables = [leaf for leaf, init in self.private.items() if init.shape == shape]
+        tables = [leaf for leaf, init in self.private.items() if init.shape == self._table.shape]
         return tuple(leaf for leaf in tables if leaf not in self.row_leaves)
 
     @cached_property
     def model_leaves(self) -> tuple[str, ...]:
         """What the scorer and the item encoder learn besides the item rows, in a fixed order."""
-        backbone, items = self.method.backbone, self.method.items
-        parts = (backbone.shared(), backbone.private(), items.shared(), items.private())
+        backbone = self.method.backbone
+        parts = (
+            backbone.shared(),
+            backbone.private(),
+            self._encoder_shared,
+            self._encoder_private,
+        )
         return tuple(sorted(leaf for part in parts for leaf in part))
+
+    @cached_property
+    def held(self) -> frozenset[str]:
+        """The leaves of the item side that stand still on a device: it sends their gradients."""
+        if self.method.local.sends == "change":
+            return frozenset()
+        tables = [leaf for leaf in self.row_leaves if leaf in self.shared]
+        return frozenset((*tables, *self._encoder_shared))
 
     @cached_property
     def uploads(self) -> tuple[str, ...]:
@@ -78,7 +118,11 @@ class Algorithm:
         )
 
     def leaves(self, group: Literal["model", "items"]) -> tuple[str, ...]:
-        return self.row_leaves if group == "items" else self.model_leaves
+        """Item rows and the shared encoder are the item side; all else is the model."""
+        encoder = self._encoder_shared
+        if group == "items":
+            return (*self.row_leaves, *sorted(encoder))
+        return tuple(leaf for leaf in self.model_leaves if leaf not in encoder)
 
     def optimiser(self, leaf: str) -> Optimiser:
         local = self.method.local
@@ -86,8 +130,20 @@ class Algorithm:
 
     def score(self, p: Params) -> Tensor:
         """Logits of one client for the rows in `p`'s row leaves."""
-        method = self.method
-        return method.backbone.score(p, method.items.encode(p, method.sync.read(p)))
+        return self.score_with(p, self.method.sync.read)
+
+    def score_with(self, p: Params, read: Callable[[Params], Tensor]) -> Tensor:
+        """Logits where the client reads its tables in another way than its rule says."""
+        return self.method.backbone.score(p, self.encoded(p, read))
+
+    def encoded(self, p: Params, read: Callable[[Params], Tensor]) -> Tensor:
+        """What the backbone of one client reads of the items in `p`'s row leaves."""
+        method, past = self.method, None
+        if method.items.reads_history:
+            was = {leaf.removesuffix(PAST): p[leaf] for leaf in p if leaf.endswith(PAST)}
+            old = {**p, **was}
+            past = Past(old, read(old), p[PAST_WEIGHT])
+        return method.items.encode(p, read(p), past)
 
     def loss(self, p: Params, batch: Batch, round_number: int = 1) -> Tensor:
         """Loss of one client on one batch; row leaves hold one row per sample."""
@@ -108,41 +164,107 @@ class Algorithm:
         sync = self.method.sync
         return isinstance(sync, Guided) or sync.sends(1)
 
+    def sends_changes(self, round_number: int) -> bool:
+        """Whether participants send their uploads: a guided table meets now and then, what else is
+        shared goes in every round."""
+        sync = self.method.sync
+        return bool(self.uploads) and (isinstance(sync, Guided) or sync.sends(round_number))
+
     def exchanges(self, round_number: int, participants: int) -> int:
         """How many clients send in a round: the participants, or at a guidance everybody."""
-        if not self.method.sync.sends(round_number):
-            return 0
-        return self.task.n_users if isinstance(self.method.sync, Guided) else participants
+        sync = self.method.sync
+        if isinstance(sync, Guided) and sync.sends(round_number):
+            return self.task.n_users
+        return participants if self.sends_changes(round_number) or sync.sends(round_number) else 0
+
+    def traffic(self, round_number: int, participants: int) -> int:
+        """How many numbers cross the network in a round, both ways, for all clients together."""
+        sync = self.method.sync
+        if not isinstance(sync, Guided):
+            each = self.floats_up + self.floats_down
+            return self.exchanges(round_number, participants) * each
+        tables = self.task.n_users * self._table.count if sync.sends(round_number) else 0
+        others = participants * sum(self.shared[leaf].count for leaf in self.uploads)
+        return 2 * (tables + others)
 
     @property
     def floats_up(self) -> int:
-        """How many numbers a client sends when it sends."""
+        """How many numbers a client sends when it sends everything that it ever does."""
         if not self.communicates:
             return 0
-        if self.uploads:
-            return sum(self.shared[leaf].count for leaf in self.uploads)
-        return self._table().count  # a personal table goes whole
+        views = self._views_travel
+        if views is not None:  # in the place of the table and of what makes the views
+            assert self.lifted is not None
+            return views + sum(
+                self.lifted.shared[leaf].count for leaf in self.lifted.uploads if leaf != ITEMS
+            )
+        sent = sum(self.shared[leaf].count for leaf in self.uploads)
+        whole = isinstance(self.method.sync, Guided) or not self.uploads
+        return sent + (self._table.count if whole else 0)  # a personal table goes whole
+
+    @property
+    def _views_travel(self) -> int | None:
+        """How many numbers the views are, where the server makes them."""
+        encoder = self.method.items
+        if not isinstance(encoder, Viewed) or encoder.placement == "client":
+            return None
+        if self.lifted is None:
+            return None
+        return self.task.n_items * encoder.view_width(self.method.backbone.dim)
 
     @property
     def floats_down(self) -> int:
         """How many numbers a client receives for that."""
         if isinstance(self.method.server, TableRule):
-            return self.method.server.floats_down(self._table())
+            return self.method.server.floats_down(self._table)
         return self.floats_up
+
+    @property
+    def floats_once(self) -> int:
+        """How many numbers of content a client receives once, before the first round."""
+        if self._views_travel is not None:
+            return 0
+        return sum(table.numel() for table in self.content.values())
 
     @property
     def floats_on_client(self) -> int:
         """How many numbers a client holds: its private leaves and its copy of the shared ones. A
         global table that it neither trains nor restarts from is not held."""
+        private = sum(init.count for init in self.private.values())
+        views = self._views_travel
+        if views is not None:
+            assert self.lifted is not None
+            others = [init for leaf, init in self.lifted.shared.items() if leaf != ITEMS]
+            return private + views + sum(init.count for init in others)
         held = ITEMS in self.row_leaves or self.method.sync.restarts
         shared = [init for leaf, init in self.shared.items() if leaf != ITEMS or held]
-        return sum(init.count for init in (*shared, *self.private.values()))
+        return private + sum(init.count for init in shared) + self.floats_once
 
     @property
     def floats_at_peak(self) -> int:
         """How many numbers a client holds at most: at a guidance the global table comes on top."""
-        received = self._table().count if isinstance(self.method.sync, Guided) else 0
+        received = self._table.count if isinstance(self.method.sync, Guided) else 0
         return self.floats_on_client + received
+
+    @cached_property
+    def lifted(self) -> Algorithm | None:
+        """The clients' half where the views of items are made on the server; None where a device
+        must make them.
+
+        The views take the place of the item table, they stand still, and their gradients come
+        back; the chain rule does the rest on the server. It gives the same numbers wherever the
+        item side is the same for all clients, unless single uploads of another shape are clipped.
+        """
+        method = self.method
+        encoder = method.items
+        if not isinstance(encoder, Viewed) or ITEMS not in self.held:
+            return None
+        clips = any(link.order is not None for link in method.channel)
+        alone = self.row_leaves == (ITEMS,) and not isinstance(method.sync, Penalised)
+        if not alone or (clips and encoder.placement == "client"):
+            return None
+        task = replace(self.task, content=None)
+        return Algorithm(replace(method, items=Received(encoder)), task)
 
 
 def compose(method: Method, task: Task) -> Algorithm:

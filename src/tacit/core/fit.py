@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tacit.core.method import Method
-from tacit.core.parts import Guided, TablePenalised, TableRule
+from tacit.core.parts import GradientRule, Guided, TablePenalised, TableRule
 from tacit.core.types import OWN_ITEMS
 from tacit.errors import TacitError
 
@@ -45,7 +45,7 @@ def _check_leaves(algorithm: Algorithm) -> None:
             "other: rename it in one of the two parts."
         )
     sync = type(algorithm.method.sync).__name__
-    if algorithm.uploads and not algorithm.method.sync.sends(1):
+    if algorithm.uploads and not algorithm.sends_changes(1):
         raise TacitError(
             f"{sync} sends no changes after a round, so what clients learn of the shared leaf "
             f"{min(algorithm.uploads)!r} would be lost; use a backbone without shared leaves "
@@ -66,6 +66,12 @@ def _check_leaves(algorithm: Algorithm) -> None:
                     "does not make; use the server that goes with it (Proximal with GraphMean, "
                     "GroupKept with ClusterMean)."
                 )
+    if algorithm.method.sync.scores_with == "tuned" and algorithm.reads_content:
+        raise TacitError(
+            f"{sync}(keep=True) ranks with rows that a client tuned, but "
+            f"{type(algorithm.method.items).__name__} makes items from more than a row; use "
+            "Replace()."
+        )
     sends_alone = algorithm.method.sync.sends(1) and not algorithm.uploads
     if sends_alone and not reads_each and not isinstance(algorithm.method.sync, Guided):
         raise TacitError(
@@ -114,7 +120,18 @@ def _check_channel(method: Method) -> None:
 
 
 def _check_optimisers(algorithm: Algorithm) -> None:
-    local = algorithm.method.local
+    local, server = algorithm.method.local, algorithm.method.server
+    steps = isinstance(server, GradientRule)
+    if algorithm.held and not steps:
+        raise TacitError(
+            f"{type(local).__name__} sends gradients of the item side, but "
+            f"{type(server).__name__} adds changes up; use ServerSteps()."
+        )
+    if algorithm.held and local.model.lifetime == "persistent":
+        raise TacitError(
+            "local.model keeps its optimiser state for ever, but the item encoder stands still on "
+            "devices; use lifetime='round' for local.model."
+        )
     if local.items.lifetime == "persistent":
         raise TacitError(
             "local.items keeps its optimiser state for ever, but a client's item rows change from "

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from tacit.core.optim import Optimiser
 from tacit.core.types import Init, Params, Phase
+from tacit.data.modalities import Modalities
 
 
 @runtime_checkable
@@ -39,11 +40,61 @@ class Backbone(Protocol):
 
 @runtime_checkable
 class ItemEncoder(Protocol):
-    """What an item looks like to a user."""
+    """What an item looks like to a user. `width` is what the backbone reads."""
 
-    def shared(self) -> dict[str, Init]: ...
-    def private(self) -> dict[str, Init]: ...
-    def encode(self, p: Params, id_ND: Tensor) -> Tensor: ...
+    @property
+    def reads_history(self) -> bool:
+        """Whether `encode` looks at the client's own history: then `past` is given."""
+        ...
+
+    def row(self, read: Init) -> Init:
+        """The law of one row of the table, from that of the row which the backbone reads."""
+        ...
+
+    def shared(self, width: int, content: Modalities | None) -> dict[str, Init]: ...
+    def private(self, width: int, content: Modalities | None) -> dict[str, Init]: ...
+    def content(self, content: Modalities | None) -> dict[str, np.ndarray]:
+        """The constant tables over items, one row each, that `encode` reads as content.NAME."""
+        ...
+
+    def encode(self, p: Params, id_ND: Tensor, past: Past | None = None) -> Tensor: ...
+
+
+@dataclass(frozen=True, eq=False)
+class Past:
+    """A client's own history as an item encoder sees it: leaves with one row per item of it, the
+    rows of the table, and weights that sum to one."""
+
+    p: Params
+    id_HD: Tensor
+    weight_H: Tensor
+
+
+@runtime_checkable
+class Viewed(Protocol):
+    """An encoder in two steps: views of an item, which the server can make alone, and their
+    mixture, which is the client's. `placement` says where views are made; numbers are the same."""
+
+    @property
+    def placement(self) -> Literal["client", "server"]: ...
+    @property
+    def reads_history(self) -> bool: ...
+    def view_width(self, width: int) -> int:
+        """How many numbers of an item travel if the server makes the views."""
+        ...
+
+    def private(self, width: int, content: Modalities | None) -> dict[str, Init]: ...
+    def mixing(self, width: int) -> dict[str, Init]:
+        """The shared leaves that `mix` reads; all other shared ones make views."""
+        ...
+
+    def views(self, p: Params, id_ND: Tensor) -> Tensor:
+        """All views of each item, side by side in one row."""
+        ...
+
+    def mix(self, p: Params, view_NW: Tensor, past: Past | None) -> Tensor:
+        """What the backbone reads; the rows of `past` hold views."""
+        ...
 
 
 @runtime_checkable
@@ -152,6 +203,18 @@ class Local(Protocol):
         """Whether a client's model leaves begin every round at their first values."""
         ...
 
+    @property
+    def sends(self) -> Literal["change", "gradients", "last_gradient"]:
+        """What a client sends of the item side (its shared table and encoder): how it changed, or,
+        while it stands still, the sum of its gradients over the round, or the last of them."""
+        ...
+
+    @property
+    def restores(self) -> bool:
+        """Whether a client finds its private model again; released code that does not is ranked
+        with first values."""
+        ...
+
     def phases(self, epoch: int) -> tuple[Phase, ...]: ...
 
 
@@ -192,6 +255,13 @@ class ServerRule(Protocol):
     def reads(self) -> Literal["sum", "each"]: ...
     def weight(self, n_positives: int) -> float: ...
     def step(self, value: np.ndarray, total: np.ndarray, weight: float) -> np.ndarray: ...
+
+
+@runtime_checkable
+class GradientRule(Protocol):
+    """A server that takes steps of its own along the mean of the clients' gradients."""
+
+    def optimiser(self, is_table: bool) -> Optimiser: ...
 
 
 @runtime_checkable

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal
 
 from torch import Tensor
+
+from tacit.data.modalities import Modalities
+
+if TYPE_CHECKING:
+    from tacit.data.views import TrainView
 
 # Flat and named: "items", "user", "head.w". A leaf is shared or private by which function made it.
 Params = dict[str, Tensor]
@@ -14,9 +19,16 @@ ITEMS = "items"  # the global item table, (I, D), shared
 OWN_ITEMS = "items.own"  # a client's dense personal table, (I, D), private
 
 
+CONTENT = "content."  # content.text, content.image: what the server knows of items, constant
+PAST = "@past"  # items@past: the same leaf, for the items of the client's own history
+PAST_WEIGHT = "weight@past"  # 1 / length of the history, and 0 on padding
+
+
 @dataclass(frozen=True)
 class Task:
-    """The two sizes that parts may depend on.
+    """What parts may depend on: two sizes, and the content of the catalogue.
+
+    `content` is None as long as no data has been looked at: a configuration can be checked alone.
 
     >>> Task(n_users=3, n_items=5).n_items
     5
@@ -24,6 +36,12 @@ class Task:
 
     n_users: int
     n_items: int
+    content: Modalities | None = field(default=None, compare=False)
+
+    @classmethod
+    def of(cls, train: TrainView) -> Task:
+        """The task of a train view."""
+        return cls(train.n_users, train.n_items, train.content)
 
 
 @dataclass(frozen=True)

@@ -82,7 +82,8 @@ def split_dataset(dataset: Dataset, protocol: Protocol) -> Split:
         "masked_test_items": n_repeated(n_items, held_test.relevant, held_test.masked),
         "users_with_latest_tied": _n_latest_tied(dataset),
     }
-    return Split(TrainView(n_items, train, rows.user_key_U, hidden), held_valid, held_test, counts)
+    view = TrainView(n_items, train, rows.user_key_U, hidden, dataset.modalities)
+    return Split(view, held_valid, held_test, counts)
 
 
 def distinct(n_items: int, *parts: Lists) -> Lists:

@@ -8,6 +8,8 @@ from typing import Literal
 
 import numpy as np
 
+from tacit.data.modalities import Modalities
+
 
 @dataclass(frozen=True, eq=False)
 class Lists:
@@ -57,13 +59,15 @@ class TrainView:
     `hidden_from_negatives` is empty under the clean protocol. The papers' pools put each user's
     held-out items there, or all items that nobody has in train: they are then never drawn as
     negatives, which is a leak, and the field exists so that it is explicit, recorded and impossible
-    to write by accident.
+    to write by accident. `content` is what the server knows of the items; a device gets of it what
+    the method's item encoder sends.
     """
 
     n_items: int
     positives: Lists
     user_key_U: np.ndarray  # uint64
     hidden_from_negatives: Lists
+    content: Modalities = field(default_factory=Modalities)
 
     @property
     def n_users(self) -> int:

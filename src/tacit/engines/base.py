@@ -12,7 +12,7 @@ import torch
 
 from tacit import streams
 from tacit.core.compose import Algorithm, compose
-from tacit.core.parts import Guided, MeetsInPlace, TableRule
+from tacit.core.parts import GradientRule, Guided, MeetsInPlace, TableRule, Viewed
 from tacit.core.types import ITEMS, OWN_ITEMS, Params
 from tacit.data.views import TrainView
 from tacit.engines.participation import Participants, everybody
@@ -49,6 +49,7 @@ class Totals:
     clients: int = 0
     loss_sum: float = 0.0
     samples: int = 0
+    noised: frozenset[str] = frozenset()  # leaves whose sum has passed the channel's noise
 
     @classmethod
     def empty(cls, algorithm: Algorithm) -> Totals:
@@ -64,22 +65,27 @@ def play_round(
     train_clients: Callable[[Algorithm, Participants], Totals],
     gather: Callable[[], Totals],
     guide: Callable[[], None],
+    lift: bool = True,
 ) -> None:
     """One round, around an engine's own way of training clients.
 
     `train_clients` trains the given participants, writes what they keep and returns the sums;
     `gather` sums personal tables and `guide` mixes the global one in, where the method does that.
+    With `lift` the server makes the views of items wherever that gives the same numbers.
     """
     sync, round_number = algorithm.method.sync, state.round_number + 1
     if isinstance(sync, Guided) and sync.at == "next" and sync.sends(round_number - 1):
         guide()
     begin_round(algorithm, train, state, participants, seed)
-    totals = train_clients(algorithm, participants)
+    if lift and algorithm.lifted is not None:
+        totals = train_on_views(algorithm, state, participants, seed, train_clients)
+    else:
+        totals = train_clients(algorithm, participants)
     if state.broadcast is not None:
         state.broadcast = state.shared[ITEMS].clone()
     if isinstance(algorithm.method.server, TableRule):
         _meet(algorithm, train, state, participants, seed)
-    elif algorithm.uploads and totals.clients and sync.sends(round_number):
+    elif totals.clients and algorithm.sends_changes(round_number):
         server_step(algorithm, state, totals, seed, round_number)
     if isinstance(sync, Guided) and sync.sends(round_number):
         server_step(algorithm, state, gather(), seed, round_number)
@@ -90,6 +96,8 @@ def play_round(
         everyone = everybody(train)
         begin_round(algorithm, train, state, everyone, seed)
         train_clients(_fitting(algorithm), everyone)
+    if not algorithm.method.local.restores:
+        _forget(algorithm, train, state, participants, seed)
     state.fresh_U[:] = False
     state.fresh_U[participants.user_P] = True
     state.loss = totals.loss_sum / totals.samples if totals.samples else float("nan")
@@ -100,15 +108,23 @@ def begin_round(
     algorithm: Algorithm, train: TrainView, state: State, participants: Participants, seed: int
 ) -> None:
     """What clients throw away at the start of a round."""
-    users = torch.from_numpy(participants.user_P)
     if algorithm.method.sync.restarts:
+        users = torch.from_numpy(participants.user_P)
         state.private[OWN_ITEMS][users] = state.shared[ITEMS]
     if algorithm.method.local.forgets:
-        for leaf in algorithm.model_leaves:
-            if leaf in state.private:
-                init, dtype = algorithm.private[leaf], state.private[leaf].dtype
-                names = train.user_key_U[participants.user_P]
-                state.private[leaf][users] = first_values(init, leaf, seed, names, dtype)
+        _forget(algorithm, train, state, participants, seed)
+
+
+def _forget(
+    algorithm: Algorithm, train: TrainView, state: State, participants: Participants, seed: int
+) -> None:
+    """Private model leaves back to their first values."""
+    users = torch.from_numpy(participants.user_P)
+    for leaf in algorithm.model_leaves:
+        if leaf in state.private:
+            init, dtype = algorithm.private[leaf], state.private[leaf].dtype
+            names = train.user_key_U[participants.user_P]
+            state.private[leaf][users] = first_values(init, leaf, seed, names, dtype)
 
 
 def _fitting(algorithm: Algorithm) -> Algorithm:
@@ -124,16 +140,83 @@ def server_step(
     server = algorithm.method.server
     assert not isinstance(server, TableRule)
     for name, total in totals.change.items():
-        # one generator for the whole chain: two links must not draw the same noise
-        generator = streams.numpy_generator(
-            seed, streams.NOISE, round_number, streams.name_of(name)
-        )
-        for link in algorithm.method.channel:
-            total = link.add_noise(total, totals.clients, generator)
+        if name not in totals.noised:
+            total = with_noise(algorithm, name, total, totals.clients, seed, round_number)
         leaf = state.shared[name]
+        if name in algorithm.held and isinstance(server, GradientRule):
+            _descend(algorithm, state, name, total / totals.weight, round_number)
+            continue
         with np.errstate(over="ignore", invalid="ignore"):  # divergence is said when ranked
             stepped = server.step(leaf.cpu().numpy().astype(np.float64), total, totals.weight)
-        state.shared[name] = torch.from_numpy(stepped).to(leaf)
+        state.shared[name] = torch.from_numpy(np.asarray(stepped)).to(leaf)
+
+
+def with_noise(
+    algorithm: Algorithm, name: str, total: np.ndarray, clients: int, seed: int, round_number: int
+) -> np.ndarray:
+    """The sum of a leaf after the channel's noise."""
+    # one generator for the whole chain: two links must not draw the same noise
+    generator = streams.numpy_generator(seed, streams.NOISE, round_number, streams.name_of(name))
+    for link in algorithm.method.channel:
+        total = link.add_noise(total, clients, generator)
+    return total
+
+
+def _descend(
+    algorithm: Algorithm, state: State, name: str, gradient: np.ndarray, round_number: int
+) -> None:
+    """The server's own step along the clients' mean gradient."""
+    server = algorithm.method.server
+    assert isinstance(server, GradientRule)
+    optimiser = server.optimiser(name in algorithm.row_leaves)
+    rate = optimiser.rate_at(round_number, algorithm.task.n_items)
+    leaf, prefix = state.shared[name], f"{name}/"
+    slots = {
+        key.removeprefix(prefix): value
+        for key, value in state.server.items()
+        if key.startswith(prefix)
+    }
+    value, slots = optimiser.update(leaf, torch.from_numpy(gradient).to(leaf), slots, rate)
+    state.shared[name] = value
+    state.server |= {f"{prefix}{slot}": new for slot, new in slots.items()}
+
+
+def train_on_views(
+    algorithm: Algorithm,
+    state: State,
+    participants: Participants,
+    seed: int,
+    train_clients: Callable[[Algorithm, Participants], Totals],
+) -> Totals:
+    """The server makes the views of all items, clients train on those, and the sum of the views'
+    gradients is taken back through the server's half by the chain rule."""
+    lifted, encoder = algorithm.lifted, algorithm.method.items
+    assert lifted is not None
+    assert isinstance(encoder, Viewed)
+    whole = state.shared
+    making = [leaf for leaf in algorithm.held if leaf == ITEMS or leaf not in lifted.shared]
+    free = {leaf: whole[leaf].detach().requires_grad_() for leaf in making}
+    content = {leaf: table.to(whole[ITEMS]) for leaf, table in algorithm.content.items()}
+    view_IW = encoder.views({**whole, **content, **free}, free[ITEMS])
+    state.shared = {leaf: whole[leaf] for leaf in lifted.shared} | {ITEMS: view_IW.detach()}
+    try:
+        totals = train_clients(lifted, participants)
+    finally:
+        state.shared = whole
+    back_IW = totals.change.pop(ITEMS)
+    if encoder.placement == "server":  # what a client sends is the gradient of the views
+        back_IW = with_noise(
+            algorithm, ITEMS, back_IW, totals.clients, seed, state.round_number + 1
+        )
+        totals.noised = frozenset(making)
+    gradients = torch.autograd.grad(
+        view_IW, list(free.values()), torch.from_numpy(back_IW).to(view_IW), allow_unused=True
+    )
+    for leaf, gradient in zip(free, gradients, strict=True):
+        totals.change[leaf] = (
+            np.zeros(whole[leaf].shape) if gradient is None else gradient.double().numpy()
+        )
+    return totals
 
 
 def _meet(
@@ -171,7 +254,7 @@ def upload_factor(algorithm: Algorithm, change: Params, batch_dims: int = 0) -> 
     for link in algorithm.method.channel:
         if link.order is None:
             continue
-        flat = [value.double().flatten(batch_dims) for value in change.values()]
+        flat = [v.double().reshape(*v.shape[:batch_dims], -1) for v in change.values()]
         norm = torch.cat(flat, dim=-1).norm(link.order, dim=-1)
         step = link.factor(norm if factor is None else norm * factor)
         factor = step if factor is None else factor * step

@@ -11,7 +11,7 @@ import torch
 from torch.func import vmap
 
 from tacit.core.compose import Algorithm
-from tacit.core.types import Batch, Params
+from tacit.core.types import PAST, PAST_WEIGHT, Batch, Params
 from tacit.engines.base import Totals, upload_factor
 from tacit.engines.compiled import Block, descent_of
 from tacit.engines.draws import BlockDraws
@@ -30,6 +30,7 @@ class BlockRun:
         user_B: np.ndarray,
         draws: BlockDraws,
         device: str,
+        past: tuple[np.ndarray, np.ndarray] | None = None,
     ) -> None:
         self.algorithm, self.draws, self.device = algorithm, draws, device
         self.descent, self.private = descent_of(algorithm, device), state.private
@@ -41,7 +42,9 @@ class BlockRun:
         size, rows = self.item_BR.shape
         self.p: Params = {}
         for leaf in algorithm.model_leaves:
-            if leaf in shared:
+            if leaf in algorithm.held:  # it stands still, so a view of the one copy is enough
+                self.p[leaf] = shared[leaf].expand(size, *shared[leaf].shape)
+            elif leaf in shared:
                 self.p[leaf] = shared[leaf].expand(size, *shared[leaf].shape).clone()
             else:
                 self.p[leaf] = state.private[leaf][self.user_B].to(device)
@@ -53,15 +56,32 @@ class BlockRun:
                 row_BRD = state.private[leaf][self.user_B[:, None], self.item_BR.cpu()].to(device)
             self.rows[leaf] = row_BRD.view(size, rows, -1)
         self.offset_B1 = torch.arange(size, device=device)[:, None] * rows
+        self.content = {leaf: value.to(device) for leaf, value in algorithm.content.items()}
+        self.past_BH, self.weight_BH = self._past(past)
+        self.summed: Params = {}  # gradients of held leaves, by client
+        for leaf in algorithm.held:
+            like = self.rows[leaf] if leaf in self.rows else self.p[leaf]
+            self.summed[leaf] = torch.zeros(like.shape, dtype=like.dtype, device=device)
         self.slots = self._first_slots(state)
         self.map_loss = vmap(self._loss)
         self.map_penalty = vmap(self._table_penalty)
+
+    def _past(
+        self, past: tuple[np.ndarray, np.ndarray] | None
+    ) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """Where each client's own history lies in the flat rows of the block."""
+        if past is None:
+            return None, None
+        row_BH, weight_BH = (torch.from_numpy(part).to(self.device) for part in past)
+        return row_BH + self.offset_B1, weight_BH
 
     def _first_slots(self, state: State) -> dict[str, Params]:
         moved = () if self.in_place else self.algorithm.row_leaves
         values = {**self.p, **{leaf: self.rows[leaf] for leaf in moved}}
         slots = {
-            leaf: self.algorithm.optimiser(leaf).init(value, 1) for leaf, value in values.items()
+            leaf: self.algorithm.optimiser(leaf).init(value, 1)
+            for leaf, value in values.items()
+            if leaf not in self.algorithm.held
         }
         for name, value in state.moments.items():
             leaf, slot = name.split("/")
@@ -121,20 +141,31 @@ class BlockRun:
             leaf: flat.index_select(0, index).view(active, -1, flat.shape[-1])
             for leaf, flat in flats.items()
         }
+        constant = self._constants(active, index)
+        if self.past_BH is not None:
+            # a row that is sampled and lies in the history collects gradients of both readings
+            read |= {
+                f"{leaf}{PAST}": flat.index_select(0, self.past_BH[:active].reshape(-1)).view(
+                    active, -1, flat.shape[-1]
+                )
+                for leaf, flat in flats.items()
+            }
         q = {leaf: value[:active].detach() for leaf, value in self.p.items()}
-        free = [read[leaf] if leaf in read else q[leaf] for leaf in leaves]
+        named = [name for leaf in leaves for name in (leaf, leaf + PAST) if name in {**read, **q}]
+        free = [read[name] if name in read else q[name] for name in named]
         for tensor in free:
             tensor.requires_grad_()
-        loss_B = self.map_loss(q, read, label_BN, weight_BN)
-        gradients = dict(zip(leaves, torch.autograd.grad(loss_B.sum(), free), strict=True))
+        loss_B = self.map_loss(q, {**read, **constant}, label_BN, weight_BN)
+        gradients = dict(zip(named, torch.autograd.grad(loss_B.sum(), free), strict=True))
         moved = [leaf for leaf in leaves if leaf in row_leaves]
         penalties = self._penalty_gradients(moved, active) if moved else {}
         items, summed_rows = local.items, self.algorithm.method.sync.rows == "all"
         plain = items.stateless and local.gradient_clip is None and not summed_rows
+        plain = plain and self.past_BH is None
         with torch.no_grad():
             for leaf in moved:
                 flat, gradient = flats[leaf], gradients[leaf].reshape(-1, flats[leaf].shape[-1])
-                if plain:
+                if plain and leaf not in self.algorithm.held:
                     # duplicates may be added one after another, straight into the rows
                     del gradients[leaf]
                     rate = items.rate_at(self.round_number, self.algorithm.task.n_items)
@@ -142,6 +173,9 @@ class BlockRun:
                     continue
                 summed = torch.zeros_like(flat[: active * self.rows[leaf].shape[1]])
                 scatter_add(summed, index, gradient, 1.0)
+                if self.past_BH is not None:
+                    again = gradients.pop(leaf + PAST).reshape(-1, flat.shape[-1])
+                    scatter_add(summed, self.past_BH[:active].reshape(-1), again, 1.0)
                 gradients[leaf] = summed.view(active, *self.rows[leaf].shape[1:])
                 if leaf in penalties:
                     gradients[leaf] += penalties[leaf]
@@ -169,7 +203,28 @@ class BlockRun:
         for leaf, gradient in gradients.items():
             gradients[leaf] = gradient * scale_B.view(active, *[1] * (gradient.dim() - 1))
 
+    def _constants(self, active: int, index: torch.Tensor) -> Params:
+        """Content of the samples, and of the histories with their weights."""
+        constant: Params = {}
+        if self.content:
+            item = self.item_BR.view(-1)
+            dtype = next(iter(self.rows.values())).dtype
+            for leaf, table in self.content.items():
+                constant[leaf] = table[item[index]].to(dtype).view(active, -1, table.shape[-1])
+                if self.past_BH is not None:
+                    past = table[item[self.past_BH[:active]]].to(dtype)
+                    constant[leaf + PAST] = past
+        if self.weight_BH is not None:
+            constant[PAST_WEIGHT] = self.weight_BH[:active]
+        return constant
+
     def _update(self, leaf: str, gradient: torch.Tensor, active: int) -> None:
+        if leaf in self.summed:
+            if self.algorithm.method.local.sends == "last_gradient":
+                self.summed[leaf][:active] = gradient
+            else:
+                self.summed[leaf][:active] += gradient
+            return
         optimiser = self.algorithm.optimiser(leaf)
         rate = optimiser.rate_at(self.round_number, self.algorithm.task.n_items)
         whole = self.rows[leaf] if leaf in self.rows else self.p[leaf]
@@ -203,6 +258,9 @@ class BlockRun:
         """What leaves them: changes of shared leaves, through the channel, summed in float64."""
         change: Params = {}
         for leaf in self.algorithm.uploads:
+            if leaf in self.summed:
+                change[leaf] = self.summed[leaf]
+                continue
             if leaf not in self.rows:
                 change[leaf] = self.p[leaf] - self.shared[leaf]
                 continue

@@ -25,6 +25,7 @@ from tacit.engines.fused import fused_round, why_not_fused
 from tacit.engines.fused_guidance import fused_guidance, gates_fuse
 from tacit.engines.guidance import gather_tables, guide
 from tacit.engines.participation import Participants
+from tacit.engines.past import past_of_block
 from tacit.engines.state import State, initial_state
 from tacit.errors import TacitError
 
@@ -134,7 +135,10 @@ class CohortEngine:
                 dtype=np.float64 if self.dtype == torch.float64 else np.float32,
                 all_rows=algorithm.method.sync.rows == "all",
             )
-            run = BlockRun(algorithm, state, shared, user_B, draws, self.device)
+            past = None
+            if algorithm.method.items.reads_history:
+                past = past_of_block(train, user_B, draws)
+            run = BlockRun(algorithm, state, shared, user_B, draws, self.device, past)
             totals.loss_sum += run.train()
             totals.samples += int(draws.samples_B.sum()) * local.epochs
             run.keep(state)
@@ -144,6 +148,6 @@ class CohortEngine:
             weight_B *= participants.reports_P[place_B]
             totals.weight += float(weight_B.sum())
             totals.clients += int(participants.reports_P[place_B].sum())
-            if algorithm.uploads and algorithm.method.sync.sends(state.round_number + 1):
+            if algorithm.sends_changes(state.round_number + 1):
                 run.send(totals, weight_B)
         return totals

@@ -11,13 +11,14 @@ from torch.func import vmap
 
 from tacit.core.compose import Algorithm
 from tacit.core.parts import Guided, TableRule
-from tacit.core.types import ITEMS, OWN_ITEMS, Params
+from tacit.core.types import ITEMS, OWN_ITEMS, PAST, PAST_WEIGHT, Params
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import TrainView
 from tacit.engines.base import Totals, upload_factor
 from tacit.engines.draws import BlockDraws, draw_block
 from tacit.engines.kernels.gates_cpu import sum_tables
 from tacit.engines.participation import everybody
+from tacit.engines.past import past_of_block
 from tacit.engines.state import State
 
 _BLOCK_BYTES = 64 * 2**20  # of one block's tables, while they are mixed
@@ -63,7 +64,10 @@ def guide(algorithm: Algorithm, train: TrainView, state: State, seed: int, block
                 round_number=round_number,
                 dtype=np.float64 if _is_double(state) else np.float32,
             )
-            _fit_gates(algorithm, state, user_B, draws, round_number)
+            past = None
+            if algorithm.method.items.reads_history:
+                past = past_of_block(train, user_B, draws)
+            _fit_gates(algorithm, state, user_B, draws, round_number, past)
     for user_B in _blocks(algorithm, train, state, block):
         users = torch.from_numpy(user_B)
         leaves = (OWN_ITEMS, *sync.gate_leaves)
@@ -74,14 +78,24 @@ def guide(algorithm: Algorithm, train: TrainView, state: State, seed: int, block
 
 
 def _fit_gates(
-    algorithm: Algorithm, state: State, user_B: np.ndarray, draws: BlockDraws, round_number: int
+    algorithm: Algorithm,
+    state: State,
+    user_B: np.ndarray,
+    draws: BlockDraws,
+    round_number: int,
+    past: tuple[np.ndarray, np.ndarray] | None,
 ) -> None:
     """Descent on the gates alone, through the mixed table; each client may stop by itself."""
     sync, method = algorithm.method.sync, algorithm.method
     assert isinstance(sync, Guided)
     users, item_BR = torch.from_numpy(user_B), torch.from_numpy(draws.item_BR)
-    own_BRD = state.private[OWN_ITEMS][users[:, None], item_BR]
-    table_BRD = state.shared[ITEMS][item_BR]
+    rows = {
+        OWN_ITEMS: state.private[OWN_ITEMS][users[:, None], item_BR],
+        ITEMS: state.shared[ITEMS][item_BR],
+    }
+    dtype = rows[ITEMS].dtype
+    rows |= {leaf: table.to(dtype)[item_BR] for leaf, table in algorithm.content.items()}
+    encoder = {leaf: state.shared[leaf] for leaf in algorithm.uploads}  # what else is shared
     model = {
         leaf: state.private[leaf][users] for leaf in algorithm.model_leaves if leaf in state.private
     }
@@ -90,15 +104,9 @@ def _fit_gates(
     rate = sync.gate_optimiser.rate_at(round_number, algorithm.task.n_items)
 
     def loss(
-        gate: Params,
-        p: Params,
-        own_ND: torch.Tensor,
-        table_ND: torch.Tensor,
-        label_N: torch.Tensor,
-        weight_N: torch.Tensor,
+        gate: Params, p: Params, read: Params, label_N: torch.Tensor, weight_N: torch.Tensor
     ) -> torch.Tensor:
-        mixed_ND = sync.mix({**gate, OWN_ITEMS: own_ND, ITEMS: table_ND})
-        logit_N = method.backbone.score(p, method.items.encode(p, mixed_ND))
+        logit_N = algorithm.score_with({**encoder, **p, **read, **gate}, sync.mix)
         return method.objective.loss(logit_N, label_N, weight_N)
 
     mapped = vmap(loss)
@@ -114,12 +122,16 @@ def _fit_gates(
             if not len(b):
                 break
             row_BN = row_TSBW[epoch, step, b]
+            read = {leaf: value[b[:, None], row_BN] for leaf, value in rows.items()}
+            if past is not None:
+                row_BH, weight_BH = (torch.from_numpy(part)[b] for part in past)
+                read |= {f"{leaf}{PAST}": v[b[:, None], row_BH] for leaf, v in rows.items()}
+                read[PAST_WEIGHT] = weight_BH
             gate = {leaf: value[b].requires_grad_() for leaf, value in gates.items()}
             value_B = mapped(
                 gate,
                 {leaf: value[b] for leaf, value in model.items()},
-                own_BRD[b[:, None], row_BN],
-                table_BRD[b[:, None], row_BN],
+                read,
                 label_TSBW[epoch, step, b],
                 weight_SBW[step, b],
             )

@@ -13,14 +13,15 @@ import numpy as np
 import torch
 
 from tacit.core.compose import Algorithm
-from tacit.core.parts import TableRule
-from tacit.core.types import ITEMS, Batch, Params, Upload
+from tacit.core.parts import TableRule, Viewed
+from tacit.core.types import ITEMS, PAST, PAST_WEIGHT, Batch, Params, Upload
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import TrainView
 from tacit.engines.base import Totals, begin_round, play_round, upload_factor
 from tacit.engines.draws import BlockDraws, draw_block
 from tacit.engines.guidance import gather_tables, guide
 from tacit.engines.participation import Participants, everybody
+from tacit.engines.past import past_of_block
 from tacit.engines.state import State, initial_state
 
 
@@ -43,18 +44,24 @@ def local_update(
     draws: BlockDraws,
     round_number: int,
     frozen: frozenset[str] = frozenset(),
+    past: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> ClientResult:
     """One client's round: take the rows it touches, train them, return the differences.
 
-    `frozen` leaves stand still: a person who joins after training fits only what is private.
+    `frozen` leaves stand still: a person who joins after training fits only what is private. Held
+    leaves stand still too, and their gradients are returned. `past` says where the client's own
+    history lies among its rows, for item encoders that look at it.
     """
     row_leaves = algorithm.row_leaves
     item_R = torch.from_numpy(draws.item_BR[0])
     start = {**shared, **private}
+    dtype = next(iter(start.values())).dtype
+    start |= {leaf: table[item_R].to(dtype) for leaf, table in algorithm.content.items()}
     for leaf in (*row_leaves, *algorithm.held_rows):
         start[leaf] = start[leaf][item_R]
     p = dict(start)
     slots = _first_slots(algorithm, p, moments)
+    summed = {leaf: torch.zeros_like(p[leaf]) for leaf in algorithm.held}
     loss_sum = 0.0
     for epoch, batch in _batches(draws):
         for number, phase in enumerate(algorithm.method.local.phases(epoch)):
@@ -62,14 +69,21 @@ def local_update(
             leaves = [leaf for leaf in named if leaf not in frozen]
             if not leaves:
                 continue
-            loss, gradients = _gradients(algorithm, p, leaves, batch, round_number)
+            loss, gradients = _gradients(algorithm, p, leaves, batch, round_number, past)
             if number == 0:
                 loss_sum += loss * len(batch.label_N)
             for leaf, gradient in zip(leaves, gradients, strict=True):
+                if leaf in algorithm.held:
+                    last = algorithm.method.local.sends == "last_gradient"
+                    summed[leaf] = gradient if last else summed[leaf] + gradient
+                    continue
                 optimiser = algorithm.optimiser(leaf)
                 rate = optimiser.rate_at(round_number, algorithm.task.n_items)
                 p[leaf], slots[leaf] = optimiser.update(p[leaf], gradient, slots[leaf], rate)
-    change = {leaf: p[leaf] - start[leaf] for leaf in algorithm.uploads}
+    change = {
+        leaf: summed[leaf] if leaf in summed else p[leaf] - start[leaf]
+        for leaf in algorithm.uploads
+    }
     return ClientResult(
         private={leaf: p[leaf] for leaf in algorithm.model_leaves if leaf in private},
         rows={leaf: p[leaf] for leaf in row_leaves},
@@ -95,12 +109,22 @@ def _batches(draws: BlockDraws) -> list[tuple[int, Batch]]:
 
 
 def _gradients(
-    algorithm: Algorithm, p: Params, leaves: list[str], batch: Batch, round_number: int
+    algorithm: Algorithm,
+    p: Params,
+    leaves: list[str],
+    batch: Batch,
+    round_number: int,
+    past: tuple[np.ndarray, np.ndarray] | None,
 ) -> tuple[float, list[torch.Tensor]]:
     """Loss and its gradients; each row's gradient is summed over the samples that read it."""
     free = {leaf: p[leaf].detach().requires_grad_() for leaf in leaves}
     tables = {**p, **free}
-    read = {leaf: tables[leaf].index_select(0, batch.row_N) for leaf in algorithm.row_leaves}
+    by_row = (*algorithm.row_leaves, *algorithm.content)
+    read = {leaf: tables[leaf].index_select(0, batch.row_N) for leaf in by_row}
+    if past is not None:
+        row_H, weight_H = (torch.from_numpy(part[0]) for part in past)
+        read |= {f"{leaf}{PAST}": tables[leaf].index_select(0, row_H) for leaf in by_row}
+        read[PAST_WEIGHT] = weight_H
     loss = algorithm.loss({**tables, **read}, batch, round_number)
     total = loss
     if algorithm.table_penalty is not None and set(leaves) & set(algorithm.row_leaves):
@@ -116,7 +140,7 @@ def _gradients(
 
 def _first_slots(algorithm: Algorithm, p: Params, moments: Params) -> dict[str, Params]:
     slots: dict[str, Params] = {}
-    for leaf in (*algorithm.model_leaves, *algorithm.row_leaves):
+    for leaf in {*algorithm.model_leaves, *algorithm.row_leaves} - algorithm.held:
         kept = {
             name.split("/")[1]: value
             for name, value in moments.items()
@@ -168,6 +192,7 @@ class LoopEngine:
             train_clients,
             gather=partial(gather_tables, algorithm, train, state),
             guide=partial(guide, algorithm, train, state, seed, block=1),
+            lift=_views_are_sent(algorithm),
         )
 
     def train_alone(self, algorithm: Algorithm, train: TrainView, state: State, seed: int) -> None:
@@ -206,10 +231,13 @@ class LoopEngine:
                 dtype=np.float64 if self.dtype == torch.float64 else np.float32,
                 all_rows=algorithm.method.sync.rows == "all",
             )
+            past = None
+            if algorithm.method.items.reads_history:
+                past = past_of_block(train, np.array([user]), draws)
             private = {leaf: value[user] for leaf, value in state.private.items()}
             moments = {name: value[user] for name, value in state.moments.items()}
             result = local_update(
-                algorithm, state.shared, private, moments, draws, round_number, self.frozen
+                algorithm, state.shared, private, moments, draws, round_number, self.frozen, past
             )
             for leaf, value in result.private.items():
                 state.private[leaf][user] = value
@@ -227,6 +255,12 @@ class LoopEngine:
                 n_positives = int(train.positives.size_U[user])
                 _collect(totals, result.upload, algorithm, n_positives)
         return totals
+
+
+def _views_are_sent(algorithm: Algorithm) -> bool:
+    """The reference makes views where the method says; the fast engine where it is cheaper."""
+    encoder = algorithm.method.items
+    return isinstance(encoder, Viewed) and encoder.placement == "server"
 
 
 def _collect(totals: Totals, upload: Upload, algorithm: Algorithm, n_positives: int) -> None:

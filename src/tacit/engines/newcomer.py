@@ -33,7 +33,7 @@ def newcomer_scores(
     >>> bool(scores[[1, 2]].mean() > scores[[0, 3, 4, 5]].mean())
     True
     """
-    alone = compose(algorithm.method, Task(1, algorithm.task.n_items))
+    alone = compose(algorithm.method, Task(1, algorithm.task.n_items, algorithm.task.content))
     train = TrainView(
         algorithm.task.n_items,
         Lists(np.array([0, len(history)]), np.ascontiguousarray(history, dtype=np.int64)),
@@ -52,4 +52,4 @@ def newcomer_scores(
             state.private[leaf][0] = shared[init.like]
     for _ in range(rounds):
         engine.train_alone(alone, train, state, seed)
-    return Scorer(alone, state)(np.array([0]))[0]
+    return Scorer(alone, state, positives=train.positives)(np.array([0]))[0]

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import torch
 from torch.func import vmap
 
 from tacit.core.compose import Algorithm
-from tacit.core.types import ITEMS, OWN_ITEMS, Params
+from tacit.core.parts import Viewed
+from tacit.core.types import ITEMS, OWN_ITEMS, PAST, PAST_WEIGHT, Params
+from tacit.data.views import Lists
 from tacit.engines.flat_network import FlatNetwork
 from tacit.engines.kernels.perceptron_scores_cpu import score_perceptron
 from tacit.engines.kernels.scores_cpu import overlay_linear, score_own_linear
+from tacit.engines.past import past_of_users
 from tacit.engines.state import State
 from tacit.engines.tuned import kernel_arguments
 from tacit.items.id_only import IdOnly
@@ -31,6 +35,23 @@ class Scorer:
     algorithm: Algorithm
     state: State
     block: int = 64
+    positives: Lists | None = None  # own histories, for item encoders that look at them
+
+    def __post_init__(self) -> None:
+        if self.algorithm.method.items.reads_history and self.positives is None:
+            raise ValueError("this method's items depend on the reader's history: give positives")
+
+    @cached_property
+    def _ranking(self) -> tuple[Algorithm, Params]:
+        """The clients' half and the shared leaves they rank with: views are made once for all."""
+        algorithm, shared = self.algorithm, self.state.shared
+        lifted, encoder = algorithm.lifted, algorithm.method.items
+        if lifted is None or not isinstance(encoder, Viewed):
+            content = {k: v.to(shared[ITEMS]) for k, v in algorithm.content.items()}
+            return algorithm, {**shared, **content}
+        content = {leaf: table.to(shared[ITEMS]) for leaf, table in algorithm.content.items()}
+        view_IW = encoder.views({**shared, **content}, shared[ITEMS])
+        return lifted, {leaf: shared[leaf] for leaf in lifted.shared} | {ITEMS: view_IW}
 
     def __call__(self, user_B: np.ndarray) -> np.ndarray:
         parts = [
@@ -48,9 +69,12 @@ class Scorer:
         network = FlatNetwork.of(self.algorithm.method.backbone)
         if network is not None and self._plain_rows:
             return self._perceptron(network, user_B)
-        needed = {*self.algorithm.model_leaves, *self.algorithm.row_leaves}
+        algorithm, everything = self._ranking
+        needed = {*algorithm.model_leaves, *algorithm.row_leaves, *algorithm.content}
         private = {leaf: state.private[leaf][users] for leaf in needed if leaf in state.private}
-        shared = {leaf: state.shared[leaf] for leaf in needed if leaf in state.shared}
+        shared = {leaf: everything[leaf] for leaf in needed if leaf in everything}
+        if self.positives is not None and algorithm.method.items.reads_history:
+            private |= self._past(algorithm, shared, private, user_B)
         scores = self._map(shared, private)
         if state.tuned is None:
             return scores.numpy()
@@ -117,8 +141,24 @@ class Scorer:
         )
         return score_BI
 
+    def _past(
+        self, algorithm: Algorithm, shared: Params, private: Params, user_B: np.ndarray
+    ) -> Params:
+        """Rows of each user's own history, with weights."""
+        assert self.positives is not None
+        item_BH, weight_BH = (torch.from_numpy(x) for x in past_of_users(self.positives, user_B))
+        past: Params = {}
+        for leaf in (*algorithm.row_leaves, *algorithm.content):
+            if leaf in shared:
+                past[leaf + PAST] = shared[leaf][item_BH]
+            else:
+                past[leaf + PAST] = private[leaf][torch.arange(len(user_B))[:, None], item_BH]
+            past[PAST_WEIGHT] = weight_BH.to(past[leaf + PAST])
+        return past
+
     def _map(self, shared: Params, private: Params) -> torch.Tensor:
-        return vmap(lambda own: self.algorithm.score({**shared, **own}))(private)
+        score = self._ranking[0].score
+        return vmap(lambda own: score({**shared, **own}))(private)
 
     def _overlay(
         self, score_BI: np.ndarray, user_B: np.ndarray, shared: Params, private: Params

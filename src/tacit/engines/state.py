@@ -9,6 +9,7 @@ import torch
 
 from tacit import streams
 from tacit.core.compose import Algorithm
+from tacit.core.parts import GradientRule
 from tacit.core.types import ITEMS, Init, Params
 from tacit.data.views import TrainView
 from tacit.engines.leaves import draw_leaf
@@ -34,6 +35,7 @@ class State:
     tuned: TunedRows | None = None
     fresh_U: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
     moments: Params = field(default_factory=dict)  # persistent optimiser state, stacked over users
+    server: Params = field(default_factory=dict)  # the server's own optimiser state: "leaf/slot"
     loss: float = float("nan")  # mean training loss of the last round
 
     def copy(self) -> State:
@@ -45,6 +47,7 @@ class State:
             None if self.tuned is None else self.tuned.copy(),
             self.fresh_U.copy(),
             {name: leaf.clone() for name, leaf in self.moments.items()},
+            {name: leaf.clone() for name, leaf in self.server.items()},
             self.loss,
         )
 
@@ -100,6 +103,11 @@ def initial_state(
         )
     if method.local.model.lifetime == "persistent":
         state.moments = _initial_moments(algorithm, state, train.n_users)
+    if isinstance(method.server, GradientRule):
+        for leaf in sorted(algorithm.held):
+            optimiser = method.server.optimiser(leaf in algorithm.row_leaves)
+            for slot, start in optimiser.init(shared[leaf], 0).items():
+                state.server[f"{leaf}/{slot}"] = start
     return state
 
 

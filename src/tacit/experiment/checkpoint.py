@@ -29,6 +29,7 @@ def save_state(folder: Path, state: State, note: dict[str, Any]) -> None:
     tensors = {f"shared.{name}": leaf for name, leaf in state.shared.items()}
     tensors |= {f"private.{name}": leaf for name, leaf in state.private.items()}
     tensors |= {f"moments.{name}": leaf for name, leaf in state.moments.items()}
+    tensors |= {f"server.{name}": leaf for name, leaf in state.server.items()}
     tensors["fresh"] = torch.from_numpy(state.fresh_U)
     if state.broadcast is not None:
         tensors["broadcast"] = state.broadcast
@@ -103,7 +104,7 @@ def _state_of(sidecar: dict[str, Any], tensors: Params) -> State:
             for key, value in tensors.items()
             if key.startswith(kind + ".")
         }
-        for kind in ("shared", "private", "moments")
+        for kind in ("shared", "private", "moments", "server")
     }
     tuned = None
     if "tuned.value" in tensors:
@@ -121,6 +122,7 @@ def _state_of(sidecar: dict[str, Any], tensors: Params) -> State:
         tuned=tuned,
         fresh_U=np.array(tensors["fresh"].numpy(), dtype=bool),
         moments=group["moments"],
+        server=group["server"],
         loss=sidecar["loss"],
     )
 

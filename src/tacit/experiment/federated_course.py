@@ -52,7 +52,7 @@ class FederatedCourse:
     def __init__(self, experiment: Experiment, train: TrainView, threads: int) -> None:
         assert isinstance(experiment.method, Method)
         self.experiment, self.train = experiment, train
-        self.algorithm: Algorithm = compose(experiment.method, Task(train.n_users, train.n_items))
+        self.algorithm: Algorithm = compose(experiment.method, Task.of(train))
         self.engine = engine_of(experiment, threads)
         dtype = torch.float64 if experiment.precision == "float64" else torch.float32
         require_clients_memory(self.algorithm, train, dtype, copies=2)
@@ -80,7 +80,7 @@ class FederatedCourse:
         return self.experiment.participation.draw(self.train, self.experiment.seed, round_number)
 
     def scores(self) -> ScoreBlock:
-        return Scorer(self.algorithm, self.state)
+        return Scorer(self.algorithm, self.state, positives=self.train.positives)
 
     def mark_best(self) -> None:
         self.best = None  # let go of the old copy first: two of them may not fit
@@ -88,7 +88,7 @@ class FederatedCourse:
 
     def best_scores(self) -> ScoreBlock:
         assert self.best is not None
-        return Scorer(self.algorithm, self.best)
+        return Scorer(self.algorithm, self.best, positives=self.train.positives)
 
     def save(self, folder: Path, note: dict[str, Any]) -> None:
         save_state(folder, self.state, note)
@@ -121,17 +121,17 @@ class FederatedCourse:
     def cost(self, rounds: int) -> dict[str, int]:
         width, algorithm = self.state_width, self.algorithm
         up, down = algorithm.floats_up * width, algorithm.floats_down * width
-        exchanges = 0
-        if up:
-            exchanges = sum(
-                algorithm.exchanges(n, len(self._participants(n).user_P))
-                for n in range(1, rounds + 1)
-            )
+        exchanges = total = 0
+        for number in range(1, rounds + 1) if up else ():
+            participants = len(self._participants(number).user_P)
+            exchanges += algorithm.exchanges(number, participants)
+            total += algorithm.traffic(number, participants) * width
         return {
             "bytes_up": up,
             "bytes_down": down,
             "exchanges": exchanges,
-            "bytes_total_to_selected_round": exchanges * (up + down),
+            "bytes_total_to_selected_round": total,
+            "bytes_once": algorithm.floats_once * width,
             "client_bytes": algorithm.floats_on_client * width,
             "client_bytes_at_peak": algorithm.floats_at_peak * width,
         }

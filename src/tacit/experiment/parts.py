@@ -6,14 +6,24 @@ from tacit.backbones.dot import DotProduct
 from tacit.backbones.head import LinearHead
 from tacit.backbones.mlp import SharedMlp
 from tacit.backbones.mlp_head import MlpHead
+from tacit.backbones.neural_mf import NeuralMf
 from tacit.channel.clip import Clip
 from tacit.channel.dense import Dense
 from tacit.channel.gaussian import Gaussian
 from tacit.channel.laplace import Laplace
 from tacit.core.method import Method
 from tacit.core.optim import OPTIMISERS
+from tacit.items.appended import Appended
 from tacit.items.id_only import IdOnly
+from tacit.items.mixture import Mixture
+from tacit.items.views.attention import AttentionView
+from tacit.items.views.gate import GateView
+from tacit.items.views.perceptron import PerceptronView
+from tacit.items.views.single import SingleView
+from tacit.items.views.sum import SumView
+from tacit.items.views.true_gate import TrueGateView
 from tacit.local.alternate import Alternate
+from tacit.local.held import Held
 from tacit.local.joint import Joint
 from tacit.local.reconstruct import Reconstruct
 from tacit.methods.ease import Ease
@@ -31,9 +41,11 @@ from tacit.methods.pure_svd import PureSvd
 from tacit.methods.random_order import RandomOrder
 from tacit.methods.unseen_first import UnseenFirst
 from tacit.objectives.bce import BinaryCrossEntropy
+from tacit.objectives.bpr import PairwiseRanking
 from tacit.server.clusters import ClusterMean
 from tacit.server.graph import GraphMean
 from tacit.server.mean import Mean
+from tacit.server.steps import ServerSteps
 from tacit.sync.additive import Additive
 from tacit.sync.contrast import GroupKept
 from tacit.sync.guidance import AdaptiveGuidance
@@ -61,7 +73,16 @@ PARTS: dict[str, type] = {
     "linear_head": LinearHead,
     "shared_mlp": SharedMlp,
     "mlp_head": MlpHead,
+    "neural_mf": NeuralMf,
     "id_only": IdOnly,
+    "mixture": Mixture,
+    "appended": Appended,
+    "sum_view": SumView,
+    "perceptron_view": PerceptronView,
+    "gate_view": GateView,
+    "true_gate_view": TrueGateView,
+    "attention_view": AttentionView,
+    "single_view": SingleView,
     "replace": Replace,
     "isolated": Isolated,
     "guidance": AdaptiveGuidance,
@@ -71,13 +92,16 @@ PARTS: dict[str, type] = {
     "joint": Joint,
     "alternate": Alternate,
     "reconstruct": Reconstruct,
+    "held": Held,
     **OPTIMISERS,
     "bce": BinaryCrossEntropy,
+    "pairwise": PairwiseRanking,
     "dense": Dense,
     "clip": Clip,
     "gaussian": Gaussian,
     "laplace": Laplace,
     "mean": Mean,
+    "server_steps": ServerSteps,
     "graph_mean": GraphMean,
     "cluster_mean": ClusterMean,
 }

@@ -13,6 +13,7 @@ from tacit.experiment.codec import check_leaf
 from tacit.plugins.channel import clip, gaussian, laplace
 from tacit.plugins.dual_personalised import dual_personalised
 from tacit.plugins.fedrkg import fedrkg, global_table, knowledge_guidance, personal_table
+from tacit.plugins.fusion import fedmr, fedvlr, id_only_control
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,13 @@ PLUGINS: dict[str, Plugin] = {
     ),
     "fedrkg_without_ag": Plugin(
         knowledge_guidance, "FedRKG without the gate: fixed guidance", "fedrkg", 1000
+    ),
+    "fedmr": Plugin(
+        fedmr, "items fused from id, text and image; a private router mixes views", "fedmr"
+    ),
+    "fedvlr": Plugin(fedvlr, "the same with normalised views that the server broadcasts", "fedmr"),
+    "id_only": Plugin(
+        id_only_control, "an id table as wide as fusion's, projected, no content", "fedmr"
     ),
     "gie": Plugin(global_table, "FedRKG's ablation: the global table replaces all", "fedrkg", 1000),
     "pie": Plugin(personal_table, "FedRKG's ablation: tables never meet", "fedrkg", 1000),

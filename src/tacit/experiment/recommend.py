@@ -130,8 +130,8 @@ def _known_scores(
 ) -> np.ndarray:
     train = prepared.split.train
     if isinstance(experiment.method, Method):
-        algorithm = compose(experiment.method, Task(train.n_users, train.n_items))
-        return Scorer(algorithm, _model(folder))(np.array([code]))[0]
+        algorithm = compose(experiment.method, Task.of(train))
+        return Scorer(algorithm, _model(folder), positives=train.positives)(np.array([code]))[0]
     if isinstance(experiment.method, DirectMethod):
         return DirectScorer(experiment.method, train, _model(folder))(np.array([code]))[0]
     if isinstance(experiment.method, TrainedCentralMethod):
@@ -147,7 +147,7 @@ def _new_scores(
     # the same history is the same person: the list does not change from call to call
     name = streams.name_of(",".join(map(str, known.tolist())))
     if isinstance(experiment.method, Method):
-        algorithm = compose(experiment.method, Task(train.n_users, train.n_items))
+        algorithm = compose(experiment.method, Task.of(train))
         return newcomer_scores(
             algorithm,
             _model(folder).shared,

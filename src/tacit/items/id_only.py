@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor
 
+from tacit.core.parts import Past
 from tacit.core.types import Init, Params
+from tacit.data.modalities import Modalities
 
 
 @dataclass(frozen=True)
@@ -18,11 +21,21 @@ class IdOnly:
     [[1.0, 1.0]]
     """
 
-    def shared(self) -> dict[str, Init]:
+    @property
+    def reads_history(self) -> bool:
+        return False
+
+    def row(self, read: Init) -> Init:
+        return read
+
+    def shared(self, width: int, content: Modalities | None) -> dict[str, Init]:
         return {}
 
-    def private(self) -> dict[str, Init]:
+    def private(self, width: int, content: Modalities | None) -> dict[str, Init]:
         return {}
 
-    def encode(self, p: Params, id_ND: Tensor) -> Tensor:
+    def content(self, content: Modalities | None) -> dict[str, np.ndarray]:
+        return {}
+
+    def encode(self, p: Params, id_ND: Tensor, past: Past | None = None) -> Tensor:
         return id_ND

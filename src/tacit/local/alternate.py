@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tacit.core.optim import Optimiser, Sgd
 from tacit.core.types import Phase
@@ -25,6 +26,14 @@ class Alternate:
     @property
     def forgets(self) -> bool:
         return False
+
+    @property
+    def sends(self) -> Literal["change", "gradients", "last_gradient"]:
+        return "change"
+
+    @property
+    def restores(self) -> bool:
+        return True
 
     def phases(self, epoch: int) -> tuple[Phase, ...]:
         return (Phase(("model",)), Phase(("items",)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from tacit.core.optim import Optimiser, Sgd
 from tacit.core.types import Phase
@@ -27,6 +28,14 @@ class Joint:
     @property
     def forgets(self) -> bool:
         return False
+
+    @property
+    def sends(self) -> Literal["change", "gradients", "last_gradient"]:
+        return "change"
+
+    @property
+    def restores(self) -> bool:
+        return True
 
     def phases(self, epoch: int) -> tuple[Phase, ...]:
         return (Phase(("model", "items")),)

@@ -11,10 +11,12 @@ from tacit.methods.feddae import FedDAE as FedDAE
 from tacit.methods.fedease import FedEase as FedEase
 from tacit.methods.fedmf import fedmf as fedmf
 from tacit.methods.fedncf import fedncf as fedncf
+from tacit.methods.fedneumf import fedneumf as fedneumf
 from tacit.methods.fedpergnn import FedPerGNN as FedPerGNN
 from tacit.methods.fedrap import fedrap as fedrap
 from tacit.methods.fedrecon import fedrecon as fedrecon
 from tacit.methods.fedspectral import FedSpectral as FedSpectral
+from tacit.methods.fedvbpr import fedvbpr as fedvbpr
 from tacit.methods.gpfedrec import gpfedrec as gpfedrec
 from tacit.methods.local_only import local_only as local_only
 from tacit.methods.metamf import MetaMF as MetaMF

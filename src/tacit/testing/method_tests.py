@@ -13,7 +13,9 @@ import numpy as np
 import torch
 
 from tacit.core.method import Method
+from tacit.core.optim import Sgd
 from tacit.core.parts import Guided, TableRule
+from tacit.data.dataset import Dataset
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import samples_per_user
 from tacit.data.split import split_dataset
@@ -24,27 +26,31 @@ from tacit.engines.draws import draw_block
 from tacit.engines.fused import why_not_fused
 from tacit.engines.loop import LoopEngine, local_update
 from tacit.engines.participation import Participation
+from tacit.engines.past import past_of_block
 from tacit.engines.state import initial_state
 from tacit.evaluation.binomial import chance_bound
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.references import chance
 from tacit.experiment.resolve import resolve
 from tacit.experiment.toml import dumps, loads
+from tacit.local.held import Held
+from tacit.server.steps import ServerSteps
 from tacit.testing.play import algorithm_for, play, same_to, trace
-from tacit.testing.worlds import checkerboard, noise, ragged
+from tacit.testing.worlds import checkerboard, noise, ragged, with_content
 
 
 class MethodTests:
     """For every method by name, federated or central.
 
     `learns = False` lists a control that cannot learn: the test then asserts that it does not.
-    `plugins` are applied to it as `--with` does. `checkerboard_rounds` and `checkerboard_sets` say
-    how the checkerboard is trained.
+    `plugins` are applied to it as `--with` does, `content` gives the worlds text and images that
+    say nothing. `checkerboard_rounds` and `checkerboard_sets` say how the checkerboard is trained.
     """
 
     name: ClassVar[str]
     plugins: ClassVar[tuple[str, ...]] = ()
     learns: ClassVar[bool] = True
+    content: ClassVar[bool] = False
     checkerboard_rounds: ClassVar[int] = 100
     checkerboard_sets: ClassVar[tuple[str, ...]] = ()
     noise_rounds: ClassVar[int] = 40
@@ -52,10 +58,15 @@ class MethodTests:
     def method(self, sets: tuple[str, ...] = ()) -> Any:
         return resolve(self.name, plugins=self.plugins, sets=sets).method
 
+    def world(self, plain: Dataset) -> Dataset:
+        return with_content(plain) if self.content else plain
+
     def test_checkerboard(self) -> None:
         """With clear structure the withheld item ranks first."""
         ranks = play(
-            self.method(self.checkerboard_sets), checkerboard(), rounds=self.checkerboard_rounds
+            self.method(self.checkerboard_sets),
+            self.world(checkerboard()),
+            rounds=self.checkerboard_rounds,
         )
         hit = metric(ranks.full, "HR@1")
         if self.learns:
@@ -65,7 +76,7 @@ class MethodTests:
 
     def test_noise(self) -> None:
         """With nothing to learn it stays at chance: a leak of any origin would show."""
-        world = noise()
+        world = self.world(noise())
         ranks = play(self.method(), world, rounds=self.noise_rounds)
         expected = metric(chance(split_dataset(world, CLEAN).test).full, "HR@10")
         low, high = chance_bound(world.interactions.n_users, expected)
@@ -81,8 +92,8 @@ class MethodTests:
             assert loads(dumps(experiment)) == experiment
 
     def test_scoring_twice_is_the_same(self) -> None:
-        one = play(self.method(), ragged(), rounds=2).full
-        two = play(self.method(), ragged(), rounds=2).full
+        one = play(self.method(), self.world(ragged()), rounds=2).full
+        two = play(self.method(), self.world(ragged()), rounds=2).full
         assert np.array_equal(one.above_H, two.above_H)
 
 
@@ -100,7 +111,22 @@ class FederatedTests(MethodTests):
         return method
 
     def train(self) -> TrainView:
-        return split_dataset(ragged(), CLEAN).train
+        return split_dataset(self.world(ragged()), CLEAN).train
+
+    def still(self, method: Method) -> Method:
+        """The method with all rates at zero."""
+        local = method.local
+        inner = local.inner if isinstance(local, Held) else local
+        inner = replace(
+            inner,  # type: ignore[type-var]
+            model=replace(inner.model, rate=0.0),  # type: ignore[type-var]
+            items=replace(inner.items, rate=0.0),  # type: ignore[type-var]
+        )
+        still = replace(local, inner=inner) if isinstance(local, Held) else inner
+        server = method.server
+        if isinstance(server, ServerSteps):
+            server = ServerSteps(Sgd(0.0), Sgd(0.0), server.weights)
+        return replace(method, local=still, server=server)
 
     def engines(self, dtype: torch.dtype) -> dict[str, CohortEngine]:
         engines = {"cohort": CohortEngine(dtype, block=7, fused="never")}
@@ -155,6 +181,7 @@ class FederatedTests(MethodTests):
             train.positives.take(order_U),
             train.user_key_U[order_U],
             train.hidden_from_negatives.take(order_U),
+            train.content,
         )
         for name, engine in self.engines(torch.float64).items():
             one, two = trace(self.small(), train, engine), trace(self.small(), moved, engine)
@@ -187,7 +214,9 @@ class FederatedTests(MethodTests):
             all_rows=method.sync.rows == "all",
         )
         private = {leaf: value[2] for leaf, value in state.private.items()}
-        result = local_update(algorithm, state.shared, private, {}, draws, 1)
+        past = past_of_block(train, np.array([2]), draws)
+        known = past if method.items.reads_history else None
+        result = local_update(algorithm, state.shared, private, {}, draws, 1, past=known)
         sent = set(result.upload.change)
         assert sent == set(algorithm.uploads) <= set(algorithm.shared)
         if not isinstance(method.server, TableRule) and not isinstance(method.sync, Guided):
@@ -195,15 +224,10 @@ class FederatedTests(MethodTests):
         assert not set(result.upload.change) & set(algorithm.private)
 
     def test_zero_rates_are_the_identity(self) -> None:
-        method = self.small()
-        still = replace(
-            method.local,  # type: ignore[type-var]
-            model=replace(method.local.model, rate=0.0),  # type: ignore[type-var]
-            items=replace(method.local.items, rate=0.0),  # type: ignore[type-var]
-        )
+        still = self.still(self.small())
         engines: tuple[Engine, ...] = (LoopEngine(), *self.engines(torch.float32).values())
         for engine in engines:
-            found = trace(replace(method, local=still), self.train(), engine)
+            found = trace(still, self.train(), engine)
             for leaf, value in found.start.items():
                 assert torch.equal(value, found.end[leaf]) == (leaf not in self.server_makes), leaf
 

@@ -92,7 +92,7 @@ def trace(
 
 
 def algorithm_for(method: Method, train: TrainView) -> Algorithm:
-    return compose(method, Task(train.n_users, train.n_items))
+    return compose(method, Task.of(train))
 
 
 def state_leaves(state: State) -> Params:

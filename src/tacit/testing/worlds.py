@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from tacit import streams
 from tacit.data.dataset import Dataset
 from tacit.data.interactions import Interactions
+from tacit.data.modalities import FeatureTable, Modalities
 
 
 def checkerboard(n_users: int = 80, n_items: int = 40, seed: int = 0) -> Dataset:
@@ -39,6 +42,25 @@ def noise(n_users: int = 400, n_items: int = 200, history: int = 20, seed: int =
     users = np.repeat(np.arange(n_users), history)
     items = np.concatenate([generator.permutation(n_items)[:history] for _ in range(n_users)])
     return Dataset("noise", Interactions.from_ids(users, items, time=np.arange(len(users))))
+
+
+def with_content(world: Dataset, seed: int = 0) -> Dataset:
+    """The same world with two modalities that say nothing; a third of the items has no image.
+
+    >>> {name: table.value_IF.shape for name, table in with_content(ragged()).modalities.items()}
+    {'text': (50, 6), 'image': (50, 4)}
+    """
+    generator = streams.numpy_generator(seed, streams.WORLD, 4)
+    count = world.interactions.n_items
+    text_IF = generator.normal(size=(count, 6)).astype(np.float32)
+    image_IF = generator.normal(size=(count, 4)).astype(np.float32)
+    seen_I = np.arange(count) % 3 > 0
+    image_IF[~seen_I] = 0
+    tables = {
+        "text": FeatureTable(text_IF, np.ones(count, dtype=bool)),
+        "image": FeatureTable(image_IF, seen_I),
+    }
+    return replace(world, modalities=Modalities(tables))
 
 
 def ragged(n_users: int = 24, n_items: int = 50, seed: int = 0) -> Dataset:

@@ -1,0 +1,1 @@
+"""Operators that make one view of an item from its projected inputs; one file each."""

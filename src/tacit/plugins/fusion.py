@@ -1,0 +1,172 @@
+"""FedMR and FedVLR: two named settings of the bi-level fusion, on any backbone.
+
+Both papers: operators sum, perceptron and gate, id rows 512 wide, a private router; clients hold
+the item side still and send accumulated gradients; the server steps the table like the base does
+and the operators with Adam (FedMR's algorithm 1). FedVLR normalises projections and views, and
+broadcasts views instead of what makes them. Neither paper's text has the dropout of its code.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from tacit.backbones.neural_mf import NeuralMf
+from tacit.core.method import Method
+from tacit.core.optim import Adam, Optimiser
+from tacit.errors import TacitError, nearest
+from tacit.items.id_only import IdOnly
+from tacit.items.mixture import Mixture
+from tacit.items.views.attention import AttentionView
+from tacit.items.views.gate import GateView
+from tacit.items.views.perceptron import PerceptronView
+from tacit.items.views.single import SingleView
+from tacit.items.views.sum import SumView
+from tacit.items.views.true_gate import TrueGateView
+from tacit.items.views.view import View
+from tacit.local.held import Held
+from tacit.server.mean import Mean
+from tacit.server.steps import ServerSteps
+from tacit.sync.replace import Replace
+
+OPERATORS: dict[str, View] = {
+    "sum": SumView(),
+    "mlp": PerceptronView(),
+    "gate": GateView(),
+    "true_gate": TrueGateView(),
+    "attention": AttentionView(),
+}
+Sends = Literal["change", "gradients", "last_gradient"]
+
+
+def fedmr(
+    method: Method,
+    views: str = "sum+mlp+gate",
+    modalities: str = "text+image",
+    encoder_rate: float | None = None,
+    router: Literal["private", "shared"] = "private",
+    rule: Literal["history", "item"] = "history",
+    sends: Sends = "gradients",
+    id_width: int = 512,
+    without: str = "",
+    noise: str = "",
+    shuffled: bool = False,
+    normalise: bool = False,
+    placement: Literal["client", "server"] = "client",
+    softmaxes: Literal[1, 2] = 1,
+    restores: bool = True,
+) -> Method:
+    """The method with fused items; names are joined by "+", `single` is one view per input.
+
+    >>> from tacit.methods import fcf
+    >>> [view.name for view in fedmr(fcf()).items.views_of]
+    ['sum', 'perceptron', 'gate']
+    """
+    if not isinstance(method.items, IdOnly):
+        raise TacitError(
+            f"fedmr makes items from ids and content, but {type(method.items).__name__} does so "
+            "already; leave one of the two out."
+        )
+    names = _names(modalities)
+    added = isinstance(method.backbone, NeuralMf)
+    width = method.backbone.dim // 2 if added else method.backbone.dim
+    items = Mixture(
+        views_of=_views(views, names),
+        modalities=names,
+        width=width,
+        id_width=id_width,
+        normalise=normalise,
+        router=router,
+        rule=rule,
+        softmaxes=softmaxes,
+        added=added,
+        without=_names(without),
+        noise=_names(noise),
+        shuffled=shuffled,
+        placement=placement,
+    )
+    return with_encoder(replace(method, items=items), sends, encoder_rate, restores)
+
+
+def fedvlr(
+    method: Method,
+    views: str = "sum+mlp+gate",
+    modalities: str = "text+image",
+    encoder_rate: float | None = None,
+    sends: Sends = "gradients",
+    id_width: int = 512,
+    without: str = "",
+    noise: str = "",
+    shuffled: bool = False,
+) -> Method:
+    """The method with normalised views that the server makes and broadcasts.
+
+    >>> from tacit.methods import fcf
+    >>> fedvlr(fcf()).items.placement
+    'server'
+    """
+    return fedmr(
+        method,
+        views,
+        modalities,
+        encoder_rate,
+        sends=sends,
+        id_width=id_width,
+        without=without,
+        noise=noise,
+        shuffled=shuffled,
+        normalise=True,
+        placement="server",
+    )
+
+
+def id_only_control(
+    method: Method, id_width: int = 512, encoder_rate: float | None = None
+) -> Method:
+    """As wide an id table and projection as fusion has, and no content: what width alone brings.
+
+    >>> from tacit.methods import fcf
+    >>> id_only_control(fcf()).items.modalities
+    ()
+    """
+    return fedmr(method, "single", "", encoder_rate, id_width=id_width)
+
+
+def with_encoder(method: Method, sends: Sends, rate: float | None, restores: bool = True) -> Method:
+    """A method with a shared item encoder, trained as FedMR's algorithm 1 says."""
+    sync, server, local = method.sync, method.server, method.local
+    if isinstance(sync, Replace):
+        sync = Replace()  # the table stands still on a device, so there is no tuned copy to keep
+    if not isinstance(server, Mean):
+        raise TacitError(
+            f"A shared item encoder needs a server that adds up, not {type(server).__name__}; "
+            "leave the plug-in out."
+        )
+    if sends != "change":
+        step = _rate(local.model) if rate is None else rate
+        server_steps = ServerSteps(local.items, Adam(step), server.weights)
+        held = Held(local, sends, restores)
+        return replace(method, sync=sync, local=held, server=server_steps)
+    if not restores:
+        return replace(method, sync=sync, local=Held(local, sends, restores))
+    return replace(method, sync=sync)
+
+
+def _rate(optimiser: Optimiser) -> float:
+    return optimiser.rate_at(1, 1)
+
+
+def _names(joined: str) -> tuple[str, ...]:
+    return tuple(filter(None, joined.split("+")))
+
+
+def _views(joined: str, modalities: tuple[str, ...]) -> tuple[View, ...]:
+    views: list[View] = []
+    for name in _names(joined):
+        if name == "single":
+            views += [SingleView(modality) for modality in ("id", *modalities)]
+        elif name in OPERATORS:
+            views.append(OPERATORS[name])
+        else:
+            raise TacitError(f"Unknown view {name!r}; {nearest(name, [*OPERATORS, 'single'])}")
+    return tuple(views)
