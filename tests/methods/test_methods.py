@@ -40,6 +40,50 @@ class TestFedAvg(FederatedTests):
     checkerboard_sets = ("local.items.rate=10",)  # at the papers' plain rate items hardly move
 
 
+class TestFedNeuMF(FederatedTests):
+    name = "fedneumf"
+    checkerboard_sets = ("local.model.rate=0.5", "local.items.rate=5")
+
+
+class TestFedVBPR(FederatedTests):
+    name = "fedvbpr"
+    content = True
+    engine_sets = ("local.inner.batch=16", "local.inner.epochs=2", "backbone.dim=6")
+
+
+class TestFusedFcf(FederatedTests):
+    name = "fcf"
+    plugins = ("fedmr:id_width=16,encoder_rate=0.01",)
+    content = True
+    checkerboard_sets = ("local.inner.model.rate=1", "server.items.rate=1")
+    noise_rounds = 15
+    engine_sets = (
+        "local.inner.batch=16",
+        "local.inner.epochs=2",
+        "backbone.dim=6",
+        "items.width=6",
+    )
+
+
+class TestFusedPFedRec(TestFusedFcf):
+    name = "pfedrec"
+    plugins = ("fedvlr:id_width=16,encoder_rate=0.01",)
+    checkerboard_sets = ()
+
+
+class TestFusedFedRAP(TestFusedFcf):
+    name = "fedrap"
+    plugins = ("fedmr:id_width=8,encoder_rate=0.01",)
+    checkerboard_sets = (
+        "local.inner.model.rate=1",
+        "local.inner.items.rate=20",
+        "server.items.rate=20",
+        "local.inner.epochs=2",
+        "sync.apart=0.0",
+    )
+    noise_rounds = 5
+
+
 class TestFedRecon(FederatedTests):
     name = "fedrecon"
     engine_sets = ("local.batch=16", "local.reconstruct_epochs=2", "backbone.dim=6")

@@ -288,7 +288,7 @@ class TableRule(Protocol):
 @runtime_checkable
 class MeetsInPlace(Protocol):
     """A `TableRule` that reads the population's tables where they lie, and writes there: a copy of
-    them takes memory, and as long as the reading. Returns the server's next leaves."""
+    them takes memory and time. Returns the server's next leaves."""
 
     def meet_in_place(
         self, private: Params, user_P: Tensor, shared: Params, generator: np.random.Generator

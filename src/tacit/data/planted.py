@@ -8,10 +8,15 @@ asked not only whether it ranks well but whether it found what is there.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
+from tacit.content.colours import Colours
+from tacit.content.ngrams import NGrams
 from tacit.data.dataset import Dataset
 from tacit.data.interactions import Interactions
+from tacit.data.modalities import FeatureTable, Modalities
 from tacit.data.planted_images import STYLES, draw_images
 from tacit.data.planted_words import GENRES, write_descriptions, write_titles
 from tacit.errors import TacitError
@@ -22,6 +27,7 @@ _YEAR = 365 * 24 * 3600
 _FIRST_DAY = 1_704_067_200  # 1 January 2024, in seconds
 
 
+@lru_cache(maxsize=4)  # a pure function, and drawing and encoding pictures takes half a second
 def planted_dataset(
     seed: int = 0,
     n_users: int = 300,
@@ -37,6 +43,8 @@ def planted_dataset(
     >>> world = planted_dataset(n_users=40, n_items=60)
     >>> world.interactions.n_users, sorted(world.texts)
     (40, ['description', 'title'])
+    >>> {name: table.value_IF.shape[1] for name, table in world.modalities.items()}
+    {'text': 256, 'image': 256}
     >>> world.truth["image_IHWC"].shape[1:], world.truth["modality_preference_U"][:1].shape
     ((32, 32, 3), (1,))
     """
@@ -68,10 +76,13 @@ def planted_dataset(
     words = numpy_generator(seed, WORLD, 0, name_of("words"))
     pictures = numpy_generator(seed, WORLD, 0, name_of("pictures"))
     titles = write_titles(text_IK[items].argmax(axis=1), words)
+    descriptions = write_descriptions(text_IK[items], words)
+    image_IHWC = draw_images(image_IK[items], pictures)
     return Dataset(
         name="planted",
         interactions=interactions,
-        texts={"title": titles, "description": write_descriptions(text_IK[items], words)},
+        modalities=_encoded(titles, descriptions, image_IHWC),
+        texts={"title": titles, "description": descriptions},
         notes=("A planted world, made by a seeded generator: no real people, no real items.",),
         truth={
             "text_taste_UK": text_taste_UK[users],
@@ -81,8 +92,26 @@ def planted_dataset(
             "image_latent_IK": image_IK[items],
             "popularity_I": popularity_I[items],
             "true_score_UI": score_UI[np.ix_(users, items)],
-            "image_IHWC": draw_images(image_IK[items], pictures),
+            "image_IHWC": image_IHWC,
         },
+    )
+
+
+def _encoded(
+    titles: tuple[str, ...], descriptions: tuple[str, ...], image_IHWC: np.ndarray
+) -> Modalities:
+    """Texts and pictures through the encoders that need no weights, as `tacit encode` would."""
+    from PIL.Image import fromarray
+
+    texts = [f"{title} {text}" for title, text in zip(titles, descriptions, strict=True)]
+    everybody_I = np.ones(len(texts), dtype=bool)
+    text_IF = NGrams().encode(texts).astype(np.float32)
+    image_IF = Colours().encode([fromarray(image_HWC) for image_HWC in image_IHWC])
+    return Modalities(
+        {
+            "text": FeatureTable(text_IF, everybody_I),
+            "image": FeatureTable(image_IF.astype(np.float32), everybody_I),
+        }
     )
 
 
