@@ -82,7 +82,12 @@ _CHANCE = (
     "tables that meet every hundredth round at β = 0.99 hardly know an item their user never "
     "touched; four rates were searched, and the same code reaches print on the published pool"
 )
+_CLEAN = "held-out items may be drawn as negatives"
+_UNKNOWN = "rates behind the print are unpublished; best of four on validation"
+_BASELINES = [row.name for row in ROWS if row.name not in ("fedrkg", RELEASED)]
 WHY: dict[tuple[str, str, Column], str] = {
+    **{(row.name, data.name, "clean"): _CLEAN for row in ROWS for data in ALL},
+    **{(name, data.name, "paper"): _UNKNOWN for name in _BASELINES for data in ALL},
     ("fedrkg", VIDEO, "paper"): _ORACLE,
     ("fedrkg", FILMTRUST, "clean"): _CHANCE,
     ("fedrkg", VIDEO, "clean"): _CHANCE,

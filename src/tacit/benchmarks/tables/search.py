@@ -77,6 +77,19 @@ def best_of(tried: list[dict[str, Any]]) -> int | None:
     return values.index(max(values)) if max(values) > -math.inf else None
 
 
+def withdraw(note: dict[str, Any]) -> None:
+    """Take the choice back because its run, longer than the search, diverged; what was tried stays
+    written down.
+
+    >>> note = {"tried": [{"validation": 0.3}, {"validation": 0.1}], "chosen": 0}
+    >>> withdraw(note)
+    >>> note["tried"][0], best_of(note["tried"])
+    ({'validation': None, 'before_it_diverged': 0.3}, 1)
+    """
+    tried = note["tried"][note.pop("chosen")]
+    tried["before_it_diverged"], tried["validation"] = tried["validation"], None
+
+
 def chosen_setting(
     table: Table, place: Place, choices: dict[str, dict[str, Any]]
 ) -> Setting | None:
@@ -124,7 +137,7 @@ def choose(
         save()
     best = best_of(note["tried"])
     if best is None:
-        raise TacitError(f"Every setting diverged: {note['tried'][0]['stopped']}")
+        raise TacitError("Every setting diverged, in the search or in the run after it.")
     note["chosen"] = best
     save()
     return row.settings[best]

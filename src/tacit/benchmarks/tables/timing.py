@@ -15,7 +15,7 @@ from tacit.experiment.course import course_of
 from tacit.experiment.prepare import prepare
 from tacit.experiment.spec import Experiment
 
-LONG_ROUND = 10.0  # seconds: after such a first round no second one is timed
+LONG_ROUND = 60.0  # seconds: after such a first round, compiling included, no second one is timed
 PROBE_SECONDS = 20.0  # a probe that would take longer than this by a guess is not made
 
 

@@ -12,9 +12,10 @@ from tacit.benchmarks.tables.cells import Cell, experiment_of, folder_of
 from tacit.benchmarks.tables.deadline import Deadline, OutOfTimeError
 from tacit.benchmarks.tables.definition import Setting, Table
 from tacit.benchmarks.tables.record import done_record, undone_record
-from tacit.benchmarks.tables.search import choose
+from tacit.benchmarks.tables.search import choose, withdraw
 from tacit.benchmarks.tables.timing import Timing
 from tacit.errors import TacitError
+from tacit.evaluation.ranking import DivergedError
 from tacit.experiment.run import RunInterruptedError, run
 from tacit.experiment.watch import Silent, Watcher
 
@@ -76,12 +77,19 @@ def do(
         save(outcome.note)
 
     try:
-        setting = choose(work.table, place, choices, keep, work.threads, watch)
-        seconds = work.timing.run(place.row.rounds, place.row.evaluate_every)
-        if clock() + seconds > work.end:  # the search took longer than was thought
-            outcome.record = _undone(work, f"about {work.hours}")
-        else:
-            _run(work, setting, watch, clock, outcome)
+        while not outcome.record:
+            setting = choose(work.table, place, choices, keep, work.threads, watch)
+            seconds = work.timing.run(place.row.rounds, place.row.evaluate_every)
+            if clock() + seconds > work.end:  # the search took longer than was thought
+                outcome.record = _undone(work, f"about {work.hours}")
+                break
+            try:
+                _run(work, setting, watch, clock, outcome)
+            except DivergedError:  # the search was too short to see it: the next best, then
+                if place.key not in choices:
+                    raise
+                withdraw(choices[place.key])
+                keep()
     except OutOfTimeError as stop:
         outcome.record = _undone(work, f"about {work.hours}; {str(stop).rstrip('.')}")
     except (RunInterruptedError, KeyboardInterrupt):
