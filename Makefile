@@ -7,7 +7,7 @@ WORKERS ?= 2
 # Small models: one thread per process is fastest, and two test workers do not fight over cores.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: venv demo test test-slow bench honest-table tune table-pfedrec table-fedrkg table-backbones table-bars lint clean
+.PHONY: venv demo test test-slow bench honest-table tune fusion-planted table-pfedrec table-fedrkg table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations lint clean
 
 venv: $(READY)
 
@@ -39,10 +39,14 @@ honest-table: $(READY)
 tune: $(READY)
 	$(BIN)/python -m tacit.benchmarks.tune
 
+# Whether the router is personal and content helps, on planted worlds (docs/fusion.md).
+fusion-planted: $(READY)
+	$(BIN)/python -m tacit.benchmarks.fusion_planted
+
 # Printed tables re-made (docs/tables.md); what is finished is kept, so give the same target again to go on.
+# Without SEEDS each table runs as many as it says.
 BUDGET ?= 1.4
-SEEDS ?= 3
-TABLE = $(BIN)/tacit table --budget $(BUDGET) --seeds $(SEEDS) --publish
+TABLE = $(BIN)/tacit table --budget $(BUDGET) $(if $(SEEDS),--seeds $(SEEDS)) --publish
 
 table-pfedrec: $(READY)
 	$(TABLE) pfedrec-main
@@ -55,6 +59,15 @@ table-backbones: $(READY)
 
 table-bars: $(READY)
 	$(TABLE) bars
+
+table-fedmr-ku: $(READY)
+	$(TABLE) fedmr-ku
+
+table-fedmr-ml: $(READY)
+	$(TABLE) fedmr-ml
+
+table-fedmr-ablations: $(READY)
+	$(TABLE) fedmr-ablations
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -27,3 +27,21 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         guided = replace(alone, name=name, method=replace(alone.method, sync=sync))
         run(guided, place / name)
     return place
+
+
+@pytest.fixture(scope="session")
+def fused_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two rounds of narrow methods with content, one of each kind."""
+    torch.set_num_threads(1)
+    place = tmp_path_factory.mktemp("fused")
+    small = ("backbone.dim=4", "items.width=4", "items.hidden=4", "items.id_width=6")
+    for name, base, plugin in (
+        ("mixed", "fcf", "fedmr"),
+        ("sent", "fcf", "fedvlr"),
+        ("single", "fcf", "fedmr:views=single"),
+        ("alone", "fcf", "fedmr:views=sum"),
+        ("rap", "fedrap", "fedmr"),
+    ):
+        run(resolve(base, plugins=[plugin], rounds=2, sets=small), place / name)
+    run(resolve("fedvbpr", protocol="clean", rounds=2, sets=["backbone.dim=8"]), place / "vbpr")
+    return place

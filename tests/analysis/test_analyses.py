@@ -12,8 +12,9 @@ from tacit.errors import TacitError
 
 
 @pytest.mark.parametrize("name", list(ANALYSES))
-def test_files(runs, tmp_path, name):
-    finding, files = analyse(name, [runs / "gated"], tmp_path / "one")
+def test_files(runs, fused_runs, tmp_path, name):
+    run = fused_runs / "mixed" if name in ("router", "modalities") else runs / "gated"
+    finding, files = analyse(name, [run], tmp_path / "one")
     assert {path.name for path in files} == {path.name for path in (tmp_path / "one").iterdir()}
     assert {f"{name}.png", f"{name}.svg", f"{name}.csv"} <= {path.name for path in files}
     for table in (*finding.tables, *finding.unprinted):

@@ -55,6 +55,8 @@ def test_mistakes(trained):
         (("curve", "fedmf"), "Unknown analysis 'curve'; did you mean 'curves'?"),
         (("curves", "nowhere"), "No run at 'nowhere'"),
         (("gates", "fedmf"), "fedmf has no gates"),
+        (("router", "fedmf"), "fedmf reads nothing of an item but its id"),
+        (("modalities", "fedmf"), "fedmf reads nothing of an item but its id"),
         (("groups", "fedmf", "--user", "x"), "--user is not for groups"),
         (("groups", "fedmf", "--n", 0), "n is 0"),
         (("embeddings", "fedmf", "--user", "x"), "No user 'x' in the data"),

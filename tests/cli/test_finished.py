@@ -108,6 +108,37 @@ def test_recommend_for_a_known_person(tacit, finished, plays):
     assert items[0]["item"] in tacit("recommend", "one", "--user", person).out
 
 
+def test_explanations_in_words_and_fields(tacit, tmp_path):
+    small = ("backbone.dim=4", "items.width=4", "items.hidden=4", "items.id_width=6")
+    sets = [flag for one in small for flag in ("--set", one)]
+    out = tmp_path / "fused"
+    said = tacit("train", "fcf", "--with", "fedmr", *sets, "--rounds", 1, "--out", out)
+    assert said.code == 0, said.err
+    words = tacit("recommend", out, "--user", "user-3", "-k", 2, "--explain").out
+    lines = json.loads(
+        tacit("recommend", out, "--user", "user-3", "-k", 2, "--explain", "--json").out
+    )["items"]
+    for line in lines:
+        reason = line["reason"]
+        assert list(reason["views"]) == ["sum", "perceptron", "gate"]
+        assert list(reason["input_lifts"]) == ["id", "text", "image"]
+        assert reason["rests_on"] in (None, *reason["inputs"])
+        assert f"{line['item']}: {reason['sentence']}" in words
+
+
+def test_there_is_nothing_to_explain_of_ids(tacit, finished, plays):
+    person = plays.read_text().splitlines()[1].split(",")[0]
+    said = tacit("recommend", "one", "--user", person, "-k", 2, "--explain")
+    assert said.code == 0
+    assert "reads nothing of an item but its id" in said.out.splitlines()[-1]
+    answer = json.loads(tacit("recommend", "one", "--user", person, "--explain", "--json").out)
+    assert "nothing else to explain" in answer["note"]
+    assert (
+        "reason"
+        not in json.loads(tacit("recommend", "one", "--user", person, "--json").out)["items"][0]
+    )
+
+
 def test_recommend_for_a_new_person(tacit, finished, plays):
     items = sorted({line.split(",")[1] for line in plays.read_text().splitlines()[1:]})
     Path("mine.txt").write_text("\n".join(items[:5]) + "\n")

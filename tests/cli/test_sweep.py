@@ -37,6 +37,8 @@ def test_a_grid_is_run_once_and_written(tacit, small):
         assert float(row["validation NDCG@10 full"]) == result["test_released"]["validation_value"]
     assert Path("grid", "sweep.png").read_bytes().startswith(b"\x89PNG")
     assert Path("grid", "sweep.svg").read_text().startswith("<?xml")
+    assert "written   grid/sweep-map.png and grid/sweep-map.svg" in said.out
+    assert Path("grid", "sweep-map.png").read_bytes().startswith(b"\x89PNG")
 
     stamps = {path: path.stat().st_mtime_ns for path in Path("grid").rglob("run.json")}
     assert len(stamps) == 4

@@ -186,3 +186,55 @@ def test_data_that_changed_since_the_run_is_refused(name: str, plays: Path) -> N
         f"{plays} has changed since the run at {str(out)!r}; train again, or bring the old data "
         "back."
     )
+
+
+@pytest.fixture(scope="module")
+def fused(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A narrow fusion with one view per input, two rounds."""
+    small = ("backbone.dim=4", "items.width=4", "items.hidden=4", "items.id_width=6")
+    out = tmp_path_factory.mktemp("fused") / "one"
+    run(resolve("fcf", plugins=["fedmr:views=single"], rounds=2, sets=small), out)
+    return out
+
+
+def test_reasons_add_up_to_the_score(fused: Path) -> None:
+    """One view per input and a linear scorer: what views bring, and the bias, is the logit."""
+    saved = load_state(fused / "model")
+    assert saved is not None
+    prepared = prepare(RunFolder(fused).experiment())
+    code = prepared.dataset.interactions.users.index("user-7")
+    bias = float(saved[0].private["head.b"][code])
+    best = recommend(fused, user="user-7", k=5, explain=True)
+    for line in best:
+        reason = line.reason
+        assert reason is not None
+        assert list(reason.views) == ["single_id", "single_text", "single_image"]
+        assert sum(reason.views.values()) + bias == pytest.approx(line.score, abs=1e-4)
+        assert sum(reason.weights.values()) == pytest.approx(1.0, abs=1e-5)
+        assert list(reason.inputs) == ["id", "text", "image"]
+        assert sum(map(abs, reason.view_shares.values())) == pytest.approx(1.0)
+        largest = max(reason.view_lifts, key=lambda name: reason.view_lifts[name])
+        assert reason.carried_by == largest
+        assert f"carried by the view {largest}" in reason.says()
+    plain = recommend(fused, user="user-7", k=5)
+    assert [line.score for line in plain] == [line.score for line in best]
+    assert all(line.reason is None for line in plain)
+
+
+def test_lifts_are_against_the_mean_item(fused: Path) -> None:
+    everything = prepare(RunFolder(fused).experiment()).dataset.interactions.n_items
+    best = recommend(fused, user="user-7", k=everything, explain=True)
+    offsets = {
+        round(line.reason.views["single_id"] - line.reason.view_lifts["single_id"], 4)
+        for line in best
+        if line.reason is not None
+    }
+    assert max(offsets) - min(offsets) < 1e-3  # one and the same mean for all items
+
+
+def test_nothing_to_explain(plays: Path, fused: Path) -> None:
+    best = recommend(finished("fedmf", plays), user="person 4", k=2, explain=True)
+    assert [line.reason for line in best] == [None, None]
+    assert refusal(fused, history=plays, explain=True) == (
+        "--explain is for a person of the training data; give --user ID."
+    )

@@ -15,6 +15,8 @@ from tacit.analysis.finished import finished_runs
 from tacit.analysis.gates import gates
 from tacit.analysis.groups import groups
 from tacit.analysis.inference import inference
+from tacit.analysis.modalities import modalities
+from tacit.analysis.router import router
 from tacit.errors import TacitError, nearest
 
 
@@ -37,10 +39,14 @@ ANALYSES: dict[str, Analysis] = {
         embeddings, "item vectors of one user in 2-D, and their AUC", ("user", "projection")
     ),
     "inference": Analysis(inference, "own, global and another user's item table"),
-    "curves": Analysis(curves, "validation by round", ("metric", "ranking")),
+    "curves": Analysis(curves, "validation and training loss by round", ("metric", "ranking")),
     "groups": Analysis(groups, "followers, distinct, cold and warm users", ("n",)),
     "gates": Analysis(gates, "FedRKG's gates by groups of users"),
-    "cost": Analysis(cost, "numbers held, bytes held and sent"),
+    "router": Analysis(router, "weights of views and inputs in a content fusion", ("n",)),
+    "modalities": Analysis(
+        modalities, "items of one user by each input, and mixed", ("user", "projection")
+    ),
+    "cost": Analysis(cost, "numbers trained and held, bytes held and sent"),
 }
 
 
@@ -54,7 +60,7 @@ def analyse(
     >>> analyse("group", ["runs/one"])
     Traceback (most recent call last):
     tacit.errors.TacitError: Unknown analysis 'group'; did you mean 'groups'? Known: cost, curves, \
-embeddings, gates, groups, inference.
+embeddings, gates, groups, inference, modalities, router.
     """
     if name not in ANALYSES:
         raise TacitError(f"Unknown analysis {name!r}; {nearest(name, ANALYSES)}")

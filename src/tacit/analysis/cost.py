@@ -8,16 +8,21 @@ from matplotlib.figure import Figure
 
 from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun
+from tacit.core.compose import Algorithm
+from tacit.core.parts import Guided, Viewed
 from tacit.experiment.amounts import bytes_text, whole_text
 from tacit.experiment.figures import colour, new_figure
 from tacit.experiment.names import dataset_name
 
-COLUMNS = (
-    Column("run", word),
-    Column("dataset", word),
-    Column("parameters", whole_text),
+WHO = (Column("run", word), Column("dataset", word))
+DEVICE = (
+    Column("trained", whole_text),
+    Column("stored", whole_text),
     Column("at rest", bytes_text),
     Column("at peak", bytes_text),
+)
+WIRE = (
+    Column("once", bytes_text),
     Column("up", bytes_text),
     Column("down", bytes_text),
     Column("exchanges", whole_text),
@@ -26,6 +31,7 @@ COLUMNS = (
 SHADES = {  # what a column is called in the figure, in the order of colours
     "at rest": "at rest",
     "at peak": "at peak",
+    "once": "once, content",
     "up": "up",
     "down": "down",
     "to best round": "up and down",
@@ -34,22 +40,21 @@ SHADES = {  # what a column is called in the figure, in the order of colours
 
 def cost(runs: Sequence[FinishedRun]) -> Finding:
     """Costs per client, and of all clients up to the selected round; runs need not be alike."""
-    rows, uncounted, sentences = [], [], []
+    held, sent, uncounted, sentences = [], [], [], []
     for run in runs:
         counted, measured = _held(run), run.result["cost"]
         if counted is None:
             uncounted.append(run.name)
-            parameters = None
             rest, peak = measured.get("client_bytes"), measured.get("client_bytes_at_peak")
-        else:
-            parameters, rest, peak = counted
-        rows.append(
+            counted = (None, None, rest, peak, measured.get("bytes_once"))
+        elif run.algorithm.reads_content:
+            sentences.append(_fused(run))
+        who = (run.name, dataset_name(run.experiment.data.name))
+        held.append((*who, *counted[:4]))
+        sent.append(
             (
-                run.name,
-                dataset_name(run.experiment.data.name),
-                parameters,
-                rest,
-                peak,
+                *who,
+                counted[4],
                 measured.get("bytes_up"),
                 measured.get("bytes_down"),
                 measured.get("exchanges"),
@@ -62,33 +67,72 @@ def cost(runs: Sequence[FinishedRun]) -> Finding:
             "counted here, and what its result says stands instead."
         )
     sentences += [
-        "At rest: its own leaves and its copy of the shared ones. At peak: with a table that only "
-        "comes by, as at a guidance; gradients and the batch come on top.",
-        "Up and down are bytes per client and exchange, exchanges and bytes to the best round are "
-        "those of all clients.",
+        "Trained: numbers that local training moves. Stored (in bytes: at rest): its own leaves, "
+        "its copy of the shared ones, content. At peak: with a table that only comes by, as at a "
+        "guidance; gradients and the batch come on top.",
+        "Once: content, before the first round, not part of the total. Up and down are bytes per "
+        "client and exchange, exchanges and bytes to the best round are those of all clients.",
     ]
-    table = Table("cost", "Cost on the device and on the wire", COLUMNS, tuple(rows))
-    return Finding("cost", (table,), _figure(table), tuple(sentences))
+    device = Table("cost", "Cost on the device", (*WHO, *DEVICE), tuple(held))
+    wire = Table("cost-wire", "Cost on the wire", (*WHO, *WIRE), tuple(sent))
+    return Finding("cost", (device, wire), _figure(device, wire), tuple(sentences))
 
 
-def _held(run: FinishedRun) -> tuple[int, int, int] | None:
-    """Parameters that a client keeps, and bytes at rest and at peak."""
+Counted = tuple[int | None, int | None, int | None, int | None, int | None]
+
+
+def _held(run: FinishedRun) -> Counted | None:
+    """Numbers that a client trains and stores, and bytes at rest, at peak and received once."""
     if not run.composed:
         return None
-    rest, peak = run.algorithm.floats_on_client, run.algorithm.floats_at_peak
+    algorithm = run.algorithm
+    rest, peak, once = algorithm.floats_on_client, algorithm.floats_at_peak, algorithm.floats_once
     width = 8 if run.experiment.precision == "float64" else 4
-    return rest, rest * width, peak * width
+    return trained_numbers(algorithm), rest, rest * width, peak * width, once * width
 
 
-def _figure(table: Table) -> Figure:
+def trained_numbers(algorithm: Algorithm) -> int:
+    """How many numbers local training moves on one device.
+
+    >>> from tacit.core.compose import compose
+    >>> from tacit.core.types import Task
+    >>> from tacit.methods import fedmf
+    >>> trained_numbers(compose(fedmf(dim=4), Task(n_users=2, n_items=3)))  # 3 rows and a vector
+    16
+    """
+    sync = algorithm.method.sync
+    gates = sync.gate_leaves if isinstance(sync, Guided) else ()
+    moved = {*algorithm.row_leaves, *algorithm.model_leaves, *gates} - algorithm.held
+    leaves = {**algorithm.shared, **algorithm.private}
+    return sum(leaves[leaf].count for leaf in moved)
+
+
+def _fused(run: FinishedRun) -> str:
+    """What papers count, beside what is trained here and there."""
+    algorithm = run.algorithm
+    whole = sum(init.count for init in (*algorithm.shared.values(), *algorithm.private.values()))
+    encoder = algorithm.method.items
+    travel = isinstance(encoder, Viewed) and encoder.placement == "server"
+    where = "made on the server and sent" if travel and algorithm.lifted else "made on the device"
+    return (
+        f"{run.name}: a client takes part in a model of {whole_text(whole)} parameters (table, "
+        "projections, operators, and its own router and scorer), content not counted; views are "
+        f"{where}."
+    )
+
+
+def _figure(device: Table, wire: Table) -> Figure:
     """A panel for each kind of bytes; a bar carries its number, since sizes differ by far."""
-    records = table.records()
+    records = [a | b for a, b in zip(device.records(), wire.records(), strict=True)]
     panels_of = {
         "held by a client": ("at rest", "at peak"),
         "per client and exchange": ("up", "down"),
+        "per client, before the first round": ("once",),
         "all clients, to the best round": ("to best round",),
     }
-    figure, panels = new_figure(3, width=3.8, height=1.9 + 0.55 * len(records))
+    if not any(record["once"] for record in records):  # content is rare
+        del panels_of["per client, before the first round"]
+    figure, panels = new_figure(len(panels_of), width=3.8, height=1.9 + 0.55 * len(records))
     for panel, (title, columns) in zip(panels, panels_of.items(), strict=True):
         thick = 0.8 / len(columns)
         largest = max((record[name] or 0 for record in records for name in columns), default=0)

@@ -1,19 +1,31 @@
-"""Validation by round, of one run or of several in one figure."""
+"""Validation and training loss by round, of one run or of several in one figure."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun, require_alike
 from tacit.errors import TacitError, nearest
 from tacit.experiment.amounts import whole_text
-from tacit.experiment.figures import caption, colour, legend_outside, marker, new_figure
+from tacit.experiment.figures import (
+    caption,
+    colour,
+    legend_outside,
+    marker,
+    new_figure,
+    spans_decades,
+)
 from tacit.experiment.sweep_result import RANKING_WORDS
 
 
 def curves(runs: Sequence[FinishedRun], *, metric: str = "HR@10", ranking: str = "full") -> Finding:
-    """The validation metric after every round that was evaluated, with the selected round marked.
+    """The validation metric after every round that was evaluated, with the selected round marked,
+    and beside it the training loss of every round, for runs that have one.
 
     >>> curves([], ranking="ful")
     Traceback (most recent call last):
@@ -22,27 +34,51 @@ def curves(runs: Sequence[FinishedRun], *, metric: str = "HR@10", ranking: str =
     if ranking not in RANKING_WORDS:
         raise TacitError(f"Unknown ranking {ranking!r}; {nearest(ranking, RANKING_WORDS)}")
     require_alike(runs)
-    figure, (panel,) = new_figure(width=6.4)
+    losses = {run.name: _losses(run) for run in runs}
+    figure, panels = new_figure(2 if any(losses.values()) else 1, width=5.6)
     every, summary = [], []
     for place, run in enumerate(runs):
-        points = _points(run, metric, ranking)
+        points, loss = _points(run, metric, ranking), losses[run.name]
         selected = run.result["selected_round"]
-        x, y = [at for at, _ in points], [value for _, value in points]
-        panel.plot(
-            x, y, color=colour(place), label=run.name, marker="." if len(points) < 30 else None
-        )
-        at_selected = dict(points).get(selected)
-        if at_selected is not None:
-            panel.plot(selected, at_selected, marker(place), color=colour(place), markersize=9)
+        valid = dict(points)
+        for panel, line in zip(panels, (valid, loss), strict=False):
+            _line(panel, line, selected, place, run.name)
         best_round, best = max(points, key=lambda point: (point[1], point[0]))
-        every += [(run.name, at, value) for at, value in points]
-        summary.append((run.name, len(run.history), best, best_round, at_selected, selected))
-    panel.set_xlabel("round")
-    panel.set_ylabel(f"validation {metric}, {RANKING_WORDS[ranking]}")
-    panel.set_ylim(bottom=0)
-    panel.set_title(runs[0].place, fontsize=11)
-    legend_outside(figure, panel)
-    caption(figure, "The large marker is the round whose model the run kept.")
+        rounds = sorted({*valid, *loss})
+        every += [(run.name, at, valid.get(at), loss.get(at)) for at in rounds]
+        summary.append(
+            (
+                run.name,
+                len(run.history),
+                best,
+                best_round,
+                valid.get(selected),
+                selected,
+                loss.get(selected),
+                loss[max(loss)] if loss else None,
+            )
+        )
+    panels[0].set_ylabel(f"validation {metric}, {RANKING_WORDS[ranking]}")
+    panels[0].set_ylim(bottom=0)
+    said = "The large marker is the round whose model the run kept."
+    if len(panels) == 2:
+        panels[1].set_ylabel("training loss")
+        said += (
+            " Loss: the mean over the clients of a round; losses of different objectives, or with "
+            "terms of their own, do not compare."
+        )
+        known = [value for loss in losses.values() for value in loss.values()]
+        if spans_decades(known):
+            panels[1].set_yscale("log")
+            panels[1].yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+            panels[1].yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+            panels[1].yaxis.set_minor_locator(NullLocator())
+    for panel in panels:
+        panel.set_xlabel("round")
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+    figure.suptitle(runs[0].place, fontsize=11)
+    legend_outside(figure, panels[0])
+    caption(figure, said)
     title = f"Validation {metric}, {RANKING_WORDS[ranking]}"
     columns = (
         Column("run", word),
@@ -51,11 +87,13 @@ def curves(runs: Sequence[FinishedRun], *, metric: str = "HR@10", ranking: str =
         Column("at round", whole_text),
         Column("selected"),
         Column("selected round", whole_text),
+        Column("loss then"),
+        Column("last loss"),
     )
     points_table = Table(
         "curves",
         title,
-        (Column("run", word), Column("round", whole_text), Column(metric)),
+        (Column("run", word), Column("round", whole_text), Column(metric), Column("loss")),
         tuple(every),
     )
     return Finding(
@@ -64,6 +102,19 @@ def curves(runs: Sequence[FinishedRun], *, metric: str = "HR@10", ranking: str =
         figure,
         unprinted=(points_table,),
     )
+
+
+def _line(panel: Axes, line: dict[int, float], selected: int, place: int, name: str) -> None:
+    shade, dots = colour(place), "." if len(line) < 30 else None
+    panel.plot(list(line), list(line.values()), color=shade, label=name, marker=dots)
+    if selected in line:
+        panel.plot(selected, line[selected], marker(place), color=shade, markersize=9)
+
+
+def _losses(run: FinishedRun) -> dict[int, float]:
+    """The training loss by round, where it is a number; nothing for methods that have none."""
+    known = {r["round"]: r.get("loss") for r in run.history}
+    return {at: float(x) for at, x in known.items() if x is not None and math.isfinite(x)}
 
 
 def _points(run: FinishedRun, metric: str, ranking: str) -> list[tuple[int, float]]:

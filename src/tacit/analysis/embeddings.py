@@ -11,20 +11,15 @@ from scipy.stats import rankdata
 from tacit import streams
 from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun, require_alike
+from tacit.analysis.item_map import draw_items, user_code
 from tacit.analysis.item_tables import item_vectors
 from tacit.analysis.projection import PROJECTIONS
-from tacit.analysis.user_groups import activity, ordered
 from tacit.errors import TacitError, nearest
 from tacit.experiment.amounts import metric_text, whole_text
-from tacit.experiment.figures import GREY, PALETTE, caption, legend_outside, new_figure
+from tacit.experiment.figures import caption, legend_outside, new_figure
 from tacit.experiment.prepare import Prepared
 
 MOST_USERS = 1000  # whose AUC is averaged; beyond that a random thousand of them
-KINDS = {  # the colour, marker and size of each kind of item; later ones lie on top
-    "others": (GREY, "o", 12),
-    "train": (PALETTE[0], "o", 30),
-    "held out": (PALETTE[1], "D", 60),
-}
 
 
 def embeddings(
@@ -41,7 +36,7 @@ def embeddings(
         raise TacitError(f"Unknown projection {projection!r}; {nearest(projection, PROJECTIONS)}")
     require_alike(runs)
     prepared = runs[0].prepared
-    code = _user(prepared, user)
+    code = user_code(prepared, user)
     kind_I = item_kinds(prepared, code)
     name, items = prepared.dataset.interactions.users[code], prepared.dataset.interactions.items
     places, aucs, rows = [], [], []
@@ -116,16 +111,6 @@ def user_auc(score_I: np.ndarray, kind_I: np.ndarray) -> tuple[float | None, flo
     return auc(score_I[kind_I == "train"], others), auc(score_I[kind_I == "held out"], others)
 
 
-def _user(prepared: Prepared, user: str | None) -> int:
-    users = prepared.dataset.interactions.users
-    if user is None:
-        order = ordered(activity(prepared.split.train), users)
-        return int(order[(len(order) - 1) // 2])
-    if user not in users:
-        raise TacitError(f"No user {user!r} in the data; ids look like {', '.join(users[:3])}.")
-    return users.index(user)
-
-
 def _mean_auc(run: FinishedRun, prepared: Prepared) -> tuple[float | None, float | None, int]:
     user_M = np.arange(prepared.split.train.n_users)
     if len(user_M) > MOST_USERS:
@@ -154,19 +139,7 @@ def _figure(
         len(runs), width=width, height=4.0, columns=2 if len(runs) == 4 else 3
     )
     for panel, run, place_I2, (train, held_out) in zip(panels, runs, places, aucs, strict=True):
-        for kind, (shade, shape, size) in KINDS.items():
-            own = place_I2[kind_I == kind]
-            panel.scatter(
-                own[:, 0],
-                own[:, 1],
-                s=size,
-                marker=shape,
-                color=shade,
-                alpha=0.5 if kind == "others" else 0.95,
-                linewidths=0 if kind == "others" else 0.6,
-                edgecolors="none" if kind == "others" else "#202020",
-                label=kind,
-            )
+        draw_items(panel, place_I2, kind_I)
         said = [metric_text(one) for one in (train, held_out)]
         panel.set_title(f"{run.name}\nAUC train {said[0]}, held out {said[1]}", fontsize=11)
         across, up = PROJECTIONS[projection].axes

@@ -14,8 +14,8 @@ import torch
 
 from tacit import streams
 from tacit.core.compose import Algorithm
-from tacit.core.types import ITEMS, OWN_ITEMS, Params
-from tacit.engines.past import with_past
+from tacit.core.types import ITEMS, OWN_ITEMS
+from tacit.engines.client import client_leaves
 from tacit.engines.state import State
 from tacit.evaluation.ranking import ScoreBlock
 
@@ -34,14 +34,7 @@ def item_vectors(
     >>> item_vectors(compose(fedmf(dim=2), Task(1, 3)), state, 0).shape
     (3, 2)
     """
-    p: Params = {**state.shared}
-    p |= {name: leaf[user] for name, leaf in state.private.items()}
-    if state.tuned is not None and state.broadcast is not None:
-        began = state.broadcast if state.fresh_U[user] else state.shared[ITEMS]
-        item_R, row_RD = state.tuned.of(user)
-        p[ITEMS] = began.clone()
-        p[ITEMS][torch.from_numpy(item_R.astype(np.int64))] = row_RD
-    p = with_past(algorithm, p, np.zeros(0, np.int64) if item_H is None else item_H)
+    p = client_leaves(algorithm, state, user, item_H)
     return algorithm.encoded(p, algorithm.method.sync.read).numpy()
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tacit.benchmarks.fusion_speed import fusion
 from tacit.benchmarks.naive import NaiveFederation
 from tacit.benchmarks.worlds import ml_100k_train, synthetic_train
 from tacit.core.compose import compose
@@ -36,6 +37,7 @@ def bench(report: Report, *, quick: bool = False) -> dict[str, Any]:
     sizes = (10**4, 10**5) if quick else (10**4, 10**5, 10**6, 10**7)
     results["growth"] = growth(report, sizes)
     results["memory"] = memory(report, 10**5 if quick else 10**6)
+    results["fusion"] = fusion(report, quick=quick)
     results["run"] = whole_run(report, 5 if quick else 100)
     return results
 

@@ -15,21 +15,23 @@ from tacit.cli.output import say, say_json, show
 def analyse(
     name: Annotated[
         str,
-        typer.Argument(help="embeddings, inference, curves, groups, gates or cost."),
+        typer.Argument(
+            help="embeddings, inference, curves, groups, gates, router, modalities or cost."
+        ),
     ],
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
     user: Annotated[
-        str | None, typer.Option(help="embeddings: a user id. Default: one of median history.")
+        str | None, typer.Option(help="embeddings, modalities: a user id. Default: median history.")
     ] = None,
     projection: Annotated[
-        str | None, typer.Option(help="embeddings: pca (default) or tsne.")
+        str | None, typer.Option(help="embeddings, modalities: pca (default) or tsne.")
     ] = None,
     metric: Annotated[str | None, typer.Option(help="curves: HR@10 (default) or NDCG@10.")] = None,
     ranking: Annotated[
         str | None, typer.Option(help="curves: full (default) or sampled99.")
     ] = None,
     n: Annotated[
-        int | None, typer.Option("--n", help="groups: so many distinct users and followers.")
+        int | None, typer.Option("--n", help="groups, router: so many distinct users, followers.")
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The folder to write to. Default: RUN/analysis.")

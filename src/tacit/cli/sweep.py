@@ -73,6 +73,8 @@ def sweep(
         say_json(asdict(table))
         return
     show_sweep(table)
+    if len(table.axes) == 2:
+        say(f"written   {out / 'sweep-map.png'} and {out / 'sweep-map.svg'}")
     say(f"written   {out / 'sweep.csv'}, {out / 'sweep.png'} and {out / 'sweep.svg'}")
 
 

@@ -138,12 +138,15 @@ class Algorithm:
 
     def encoded(self, p: Params, read: Callable[[Params], Tensor]) -> Tensor:
         """What the backbone of one client reads of the items in `p`'s row leaves."""
-        method, past = self.method, None
-        if method.items.reads_history:
-            was = {leaf.removesuffix(PAST): p[leaf] for leaf in p if leaf.endswith(PAST)}
-            old = {**p, **was}
-            past = Past(old, read(old), p[PAST_WEIGHT])
-        return method.items.encode(p, read(p), past)
+        return self.method.items.encode(p, read(p), self.past(p, read))
+
+    def past(self, p: Params, read: Callable[[Params], Tensor]) -> Past | None:
+        """The client's own history, where the item encoder looks at it."""
+        if not self.method.items.reads_history:
+            return None
+        was = {leaf.removesuffix(PAST): p[leaf] for leaf in p if leaf.endswith(PAST)}
+        old = {**p, **was}
+        return Past(old, read(old), p[PAST_WEIGHT])
 
     def loss(self, p: Params, batch: Batch, round_number: int = 1) -> Tensor:
         """Loss of one client on one batch; row leaves hold one row per sample."""

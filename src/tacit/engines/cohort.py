@@ -44,7 +44,7 @@ class CohortEngine:
     fused: Literal["auto", "always", "never"] = "auto"
 
     def describe(self, algorithm: Algorithm) -> str:
-        reason = self._why_not(algorithm)
+        reason = self._why_not(algorithm.lifted or algorithm)
         if reason is None:
             return f"fused: one compiled pass per client, {self.threads} thread(s)"
         if self.fused == "always":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numba
 import numpy as np
 import torch
@@ -9,12 +11,13 @@ import torch
 from tacit.channel.clip import Clip
 from tacit.core.compose import Algorithm
 from tacit.core.optim import Sgd
-from tacit.core.parts import Penalised, TablePenalised, TableRule
+from tacit.core.parts import Penalised, TablePenalised
 from tacit.core.types import ITEMS, Phase
 from tacit.data.views import TrainView
 from tacit.engines.base import Totals
 from tacit.engines.chunks import each_chunk
 from tacit.engines.flat_network import FlatNetwork
+from tacit.engines.fused_views import views_round, why_not_views
 from tacit.engines.kernels.linear_cpu import (
     ALTERNATE,
     ITEMS_ONLY,
@@ -24,16 +27,15 @@ from tacit.engines.kernels.linear_cpu import (
 )
 from tacit.engines.kernels.perceptron_cpu import perceptron_chunk
 from tacit.engines.participation import Participants
+from tacit.engines.queue import Queue, in_order
 from tacit.engines.state import State
 from tacit.engines.tuned import kernel_arguments
 from tacit.items.id_only import IdOnly
+from tacit.items.received import Received
 from tacit.local.alternate import Alternate
 from tacit.local.joint import Joint
 from tacit.local.reconstruct import Reconstruct
 from tacit.objectives.bce import PROBABILITY_FLOOR, BinaryCrossEntropy
-
-# The sum over clients is kept once per chunk: memory bounds their number, threads never do.
-_SUM_BYTES = 128 * 2**20
 
 
 def why_not_fused(algorithm: Algorithm, device: str) -> str | None:
@@ -49,6 +51,8 @@ def why_not_fused(algorithm: Algorithm, device: str) -> str | None:
     clips = [link for link in method.channel if link.order is not None]
     if device != "cpu":
         return "the fused kernel runs on the CPU"
+    if isinstance(method.items, Received):
+        return why_not_views(algorithm)
     network = FlatNetwork.of(method.backbone)
     if method.backbone.linear is None and network is None:
         return (
@@ -72,15 +76,6 @@ def why_not_fused(algorithm: Algorithm, device: str) -> str | None:
     return None
 
 
-def chunk_count(n_clients: int, n_items: int, width: int) -> int:
-    """At most 16 chunks of at least 32 clients, and no more float64 tables than fit in 128 MB.
-
-    >>> chunk_count(943, 1682, 32), chunk_count(100, 1682, 32), chunk_count(943, 100_000, 32)
-    (16, 3, 5)
-    """
-    return int(np.clip(_SUM_BYTES // (n_items * width * 8), 1, min(16, max(1, n_clients // 32))))
-
-
 def _mode(phases: tuple[Phase, ...]) -> int:
     """What the kernel calls the phases of a batch."""
     if len(phases) == 2:
@@ -88,15 +83,6 @@ def _mode(phases: tuple[Phase, ...]) -> int:
     return {("model", "items"): JOINT, ("model",): MODEL_ONLY, ("items",): ITEMS_ONLY}[
         phases[0].groups
     ]
-
-
-def _sum(total_C: np.ndarray) -> np.ndarray:
-    """Over chunks, in their order."""
-    with np.errstate(over="ignore", invalid="ignore"):  # divergence is said where it is ranked
-        found = np.zeros_like(total_C[0])
-        for part in total_C:
-            found += part
-    return found
 
 
 def fused_round(
@@ -110,47 +96,29 @@ def fused_round(
     threads: int,
 ) -> Totals:
     """One round of all participants in the kernel; returns the sums for the server."""
+    if isinstance(algorithm.method.items, Received):
+        return views_round(
+            algorithm, train, state, participants, samples_U, seed=seed, threads=threads
+        )
     method, local = algorithm.method, algorithm.method.local
     round_number, n_items = state.round_number + 1, algorithm.task.n_items
-    # in the order of user keys: the order in which users were listed changes not even a rounding
-    order_P = np.argsort(train.user_key_U[participants.user_P], kind="stable")
-    user_P = participants.user_P[order_P]
-    reports_P = participants.reports_P[order_P]
-    weight_P = reports_P.astype(np.float64)
-    if not isinstance(method.server, TableRule):
-        weight_P *= [method.server.weight(int(n)) for n in train.positives.size_U[user_P]]
+    queue = Queue.of(algorithm, train, participants, samples_U)
+    user_P, chunks, width = queue.user_P, queue.chunks, method.backbone.dim
     (row_leaf,) = algorithm.row_leaves
     has_own = row_leaf != ITEMS
     kind = (state.private if has_own else state.shared)[row_leaf].numpy().dtype
     table = np.zeros((1, 1), kind) if has_own else state.shared[ITEMS].numpy()
     own = state.private[row_leaf].numpy() if has_own else table[None]
-    chunks, width = chunk_count(len(user_P), n_items, method.backbone.dim), method.backbone.dim
     total_CID = np.zeros((1, 1, 1) if has_own else (chunks, n_items, width))
     loss_C = np.zeros(chunks)
     clip = next((link for link in method.channel if isinstance(link, Clip)), None)
-    largest = min(local.batch, int(samples_U[user_P].max(initial=1)))  # samples of a batch
     assert isinstance(method.objective, BinaryCrossEntropy)
-    common = (
-        np.linspace(0, len(user_P), chunks + 1).astype(np.int64),
-        user_P,
-        weight_P,
-        samples_U[user_P],
-        seed,
-        round_number,
-        method.sampling.redraw_code,
-        train.user_key_U,
-        train.positives.start_U1,
-        train.positives.item_N,
-        train.hidden_from_negatives.start_U1,
-        train.hidden_from_negatives.item_N,
-        n_items,
-        method.sampling.negatives,
-        local.epochs,
-        local.batch,
+    common: tuple[Any, ...] = (
+        *queue.drawing(seed, round_number),
         kind.type(local.model.rate_at(round_number, n_items)),
         kind.type(local.items.rate_at(round_number, n_items)),
         np.array([0.0, 1.0, PROBABILITY_FLOOR], dtype=kind),
-        (1.0 / np.maximum(np.arange(largest + 1), 1)).astype(kind),
+        queue.shares(kind),
         np.array([_mode(local.phases(epoch)) for epoch in range(local.epochs)]),
         kind.type(local.gradient_clip or 0.0),
         method.objective.on == "probabilities",
@@ -160,7 +128,7 @@ def fused_round(
         own,
         has_own,
     )
-    totals = Totals.empty(algorithm)
+    change: dict[str, np.ndarray] = {}
     network = FlatNetwork.of(method.backbone)
     if network is None:
         assert method.backbone.linear is not None
@@ -169,7 +137,8 @@ def fused_round(
         scorer = (state.private[vector_name].numpy(), bias_U, bias_name is not None)
         cores: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
         numba.set_num_threads(min(threads, cores))
-        linear_rounds(*common, *scorer, *kernel_arguments(state.tuned, kind), total_CID, loss_C)
+        tuned = kernel_arguments(state.tuned, kind)
+        linear_rounds(*(*common, *scorer, *tuned, total_CID, loss_C))
     else:
         net_PN = network.read(state, user_P)
         total_CN = np.zeros((chunks, net_PN.shape[1]))
@@ -189,15 +158,14 @@ def fused_round(
             loss_C,
         )
         if network.is_shared:
-            for leaf, total in network.leaves(_sum(total_CN)[None]).items():
-                totals.change[leaf] += total[0]
+            for leaf, total in network.leaves(in_order(total_CN)[None]).items():
+                change[leaf] = total[0]
         else:
             for leaf, value in network.leaves(net_PN).items():
                 state.private[leaf][torch.from_numpy(user_P)] = torch.from_numpy(value)
     if not has_own:
-        totals.change[ITEMS] += _sum(total_CID)
-    totals.weight = float(weight_P.sum())
-    totals.clients = int(reports_P.sum())
-    totals.loss_sum = float(loss_C.sum())
-    totals.samples = int(samples_U[user_P].sum()) * local.epochs
+        change[ITEMS] = in_order(total_CID)
+    totals = queue.totals(loss_C)
+    for leaf, total in change.items():
+        totals.change[leaf] += total
     return totals

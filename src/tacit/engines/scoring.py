@@ -19,6 +19,7 @@ from tacit.engines.kernels.scores_cpu import overlay_linear, score_own_linear
 from tacit.engines.past import past_of_users
 from tacit.engines.state import State
 from tacit.engines.tuned import kernel_arguments
+from tacit.engines.view_scores import score_views
 from tacit.items.id_only import IdOnly
 
 
@@ -70,6 +71,10 @@ class Scorer:
         if network is not None and self._plain_rows:
             return self._perceptron(network, user_B)
         algorithm, everything = self._ranking
+        if algorithm is self.algorithm.lifted:
+            views = score_views(algorithm, {**everything, **state.private}, self.positives, user_B)
+            if views is not None:
+                return views
         needed = {*algorithm.model_leaves, *algorithm.row_leaves, *algorithm.content}
         private = {leaf: state.private[leaf][users] for leaf in needed if leaf in state.private}
         shared = {leaf: everything[leaf] for leaf in needed if leaf in everything}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,11 +17,13 @@ from tacit.core.types import Task
 from tacit.data.dataset import Dataset
 from tacit.engines.direct_newcomer import direct_newcomer_scores
 from tacit.engines.direct_scoring import DirectScorer
+from tacit.engines.explain import fused
 from tacit.engines.newcomer import newcomer_scores
 from tacit.engines.scoring import Scorer
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.experiment.checkpoint import load_state
+from tacit.experiment.explain import Reason, reasons
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.spec import Experiment
@@ -30,12 +33,14 @@ NEWCOMER_ROUNDS = 20  # local rounds for a person who was not there in training
 
 @dataclass(frozen=True)
 class Recommendation:
-    """One line of a list: place, original item id, title where known, logit."""
+    """One line of a list: place, original item id, title where known, logit, and why it is there
+    (where that was asked for, and an item is more than its id)."""
 
     rank: int
     item: str
     title: str | None
     score: float
+    reason: Reason | None = None
 
 
 def recommend(
@@ -44,10 +49,12 @@ def recommend(
     user: str | None = None,
     history: str | Path | None = None,
     k: int = 10,
+    explain: bool = False,
 ) -> list[Recommendation]:
     """The best k items that the person does not have yet.
 
-    `user` is an original id of the training data; `history` a file with one item id per line.
+    `user` is an original id of the training data; `history` a file with one item id per line. With
+    `explain`, items of a method that fuses ids and content come with a reason.
 
     >>> import tempfile
     >>> from tacit.experiment.resolve import resolve
@@ -60,6 +67,8 @@ def recommend(
     """
     if (user is None) == (history is None):
         raise TacitError("Give either --user ID or --history FILE.")
+    if explain and user is None:
+        raise TacitError("--explain is for a person of the training data; give --user ID.")
     if k < 1:
         raise TacitError(f"k is {k}; ask for at least 1 item.")
     run_folder = RunFolder(Path(folder))
@@ -86,12 +95,15 @@ def recommend(
     scores = np.array(scores, dtype=np.float64)
     scores[known] = -np.inf
     best = np.argsort(-scores, kind="stable")[: min(k, len(scores) - len(known))]
+    why: Sequence[Reason | None] = [None] * len(best)
+    if explain and fused(experiment.method) is not None:
+        why = _reasons(experiment, prepared, run_folder, code, best)
     titles = prepared.dataset.texts.get("title")
     return [
         Recommendation(
-            place, rows.items[item], titles[item] if titles else None, float(scores[item])
+            place, rows.items[item], titles[item] if titles else None, float(scores[item]), reason
         )
-        for place, item in enumerate(best.tolist(), 1)
+        for place, (item, reason) in enumerate(zip(best.tolist(), why, strict=True), 1)
     ]
 
 
@@ -138,6 +150,15 @@ def _known_scores(
         return experiment.method.score(_model(folder).shared, np.array([code]))[0]
     scorer = experiment.method.fit(train, selected - 1, experiment.seed)
     return scorer.score([train.positives[code]], train.user_key_U[[code]])[0]
+
+
+def _reasons(
+    experiment: Experiment, prepared: Prepared, folder: RunFolder, code: int, item_K: np.ndarray
+) -> list[Reason]:
+    train = prepared.split.train
+    assert isinstance(experiment.method, Method)
+    algorithm = compose(experiment.method, Task.of(train))
+    return reasons(algorithm, _model(folder), code, train.positives[code], item_K)
 
 
 def _new_scores(

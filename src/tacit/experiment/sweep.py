@@ -43,8 +43,8 @@ def sweep(
     """Run a method at every point of the grid `over` ("part.field=a,b,c", several make a product).
 
     Each run has its folder under `out`, finished ones are used again, and `sweep.csv`, `sweep.png`
-    and `sweep.svg` are written there; `settings` are arguments of `resolve`. A setting that
-    diverges stays in the table without a value.
+    and `sweep.svg` are written there, with two fields also a map; `settings` are arguments of
+    `resolve`. A setting that diverges stays in the table without a value.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

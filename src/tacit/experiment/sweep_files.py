@@ -21,13 +21,17 @@ from tacit.experiment.figures import (
 )
 from tacit.experiment.folder import write_text
 from tacit.experiment.grid import Axis
+from tacit.experiment.sweep_map import sweep_map
 from tacit.experiment.sweep_result import RANKING_WORDS, Setting, Sweep
 
 
 def write_sweep(table: Sweep, out: Path) -> list[Path]:
-    """`sweep.csv`, `sweep.png` and `sweep.svg` in `out`."""
+    """`sweep.csv`, `sweep.png` and `sweep.svg` in `out`; two fields make a map, `sweep-map.*`."""
     write_text(out / "sweep.csv", as_csv(table))
-    return [out / "sweep.csv", *save_figure(sweep_chart(table), out / "sweep")]
+    written = [out / "sweep.csv", *save_figure(sweep_chart(table), out / "sweep")]
+    if len(table.axes) == 2:
+        written += save_figure(sweep_map(table), out / "sweep-map")
+    return written
 
 
 def as_csv(table: Sweep) -> str:

@@ -10,6 +10,8 @@ from tacit import streams
 from tacit.data.modalities import FeatureTable, Modalities
 from tacit.errors import TacitError
 
+ID = "id"  # the input of an item that is no content: its row of the table
+
 
 def prepared(
     content: Modalities | None,

@@ -20,13 +20,11 @@ from tacit.core.parts import Past
 from tacit.core.types import CONTENT, Init, Params
 from tacit.data.modalities import Modalities
 from tacit.errors import TacitError
-from tacit.items.features import prepared, width_of
+from tacit.items.features import ID, prepared, width_of
 from tacit.items.views.gate import GateView
 from tacit.items.views.perceptron import PerceptronView
 from tacit.items.views.sum import SumView
 from tacit.items.views.view import View, xavier
-
-ID = "id"
 
 
 @dataclass(frozen=True)
@@ -118,17 +116,24 @@ class Mixture:
         )
 
     def encode(self, p: Params, id_ND: Tensor, past: Past | None = None) -> Tensor:
-        if past is not None:
-            past = Past(past.p, self.views(past.p, past.id_HD), past.weight_H)
-        return self.mix(p, self.views(p, id_ND), past)
+        return self.mix(p, self.views(p, id_ND), self.seen(past))
 
-    def views(self, p: Params, id_ND: Tensor) -> Tensor:
+    def seen(self, past: Past | None) -> Past | None:
+        """The same history, with views in the place of rows."""
+        return past and Past(past.p, self.views(past.p, past.id_HD), past.weight_H)
+
+    def projected(self, p: Params, id_ND: Tensor) -> dict[str, Tensor]:
+        """Each input of an item at the common width: what the operators read."""
         row_ND = id_ND[..., : self.id_width]
         x = {ID: self._project(p, ID, row_ND) if self.project_id else row_ND}
         for name in self.modalities:
             x[name] = self._project(p, name, p[CONTENT + name])
         for name in self.without:
             x[name] = torch.zeros_like(x[name])
+        return x
+
+    def views(self, p: Params, id_ND: Tensor) -> Tensor:
+        x = self.projected(p, id_ND)
         made = []
         for view in self.views_of:
             prefix = f"view.{view.name}."
@@ -139,12 +144,16 @@ class Mixture:
         return torch.cat(made, dim=-1)
 
     def mix(self, p: Params, view_NW: Tensor, past: Past | None) -> Tensor:
+        weight_V = self.weights(p, view_NW, past) if len(self.views_of) > 1 else None
+        return self.weighed(view_NW, weight_V)
+
+    def weighed(self, view_NW: Tensor, weight_V: Tensor | None) -> Tensor:
+        """The views under given weights; one view alone needs none."""
         count, total = len(self.views_of), len(self.views_of) * self.width
         view_NVD = view_NW[..., :total].unflatten(-1, (count, self.width))
-        if count == 1:
+        if weight_V is None:
             mixed_ND = view_NVD[..., 0, :]
         else:
-            weight_V = self.weights(p, view_NW, past)
             mixed_ND = (weight_V[..., None] * view_NVD).sum(-2)
         if not self.added:
             return mixed_ND

@@ -27,7 +27,7 @@ def fedvbpr(
     """FedVBPR as parts; `dim` is the width of both halves together.
 
     >>> fedvbpr().items
-    Appended(modalities=('text', 'image'), missing='mean', placement='client')
+    Appended(modalities=('text', 'image'), missing='mean', placement='client', without=())
     """
     base = Method(
         DotProduct(dim),

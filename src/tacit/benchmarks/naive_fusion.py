@@ -1,0 +1,85 @@
+"""Fused items as one would write them first: a module, autograd, one optimiser step per epoch.
+
+It is fair to what the field does: one module for all clients, gradients of the item side simply add
+up in it, and only what is private is stepped and put back. Benchmarks compare with it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from torch import nn
+
+from tacit.benchmarks.naive import sample
+from tacit.data.views import TrainView
+
+
+class FusedItems(nn.Module):
+    """Id, text and image, projected and fused by a sum, a perceptron and gates."""
+
+    def __init__(self, n_items: int, content: dict[str, torch.Tensor], dim: int) -> None:
+        super().__init__()
+        self.content = content
+        self.table = nn.Embedding(n_items, 512)
+        sizes = {"id": 512} | {name: table.shape[1] for name, table in content.items()}
+        self.project = nn.ModuleDict({name: nn.Linear(size, dim) for name, size in sizes.items()})
+        self.gates = nn.ModuleDict({name: nn.Linear(dim, dim) for name in sizes})
+        wide = dim * len(sizes)
+        self.perceptron = nn.Sequential(nn.Linear(wide, 128), nn.ReLU(), nn.Linear(128, dim))
+        self.gate = nn.Linear(wide, dim)
+
+    def forward(self, items: torch.Tensor) -> torch.Tensor:
+        inputs = {"id": self.table(items)}
+        inputs |= {name: table[items] for name, table in self.content.items()}
+        x = {name: self.project[name](value) for name, value in inputs.items()}
+        gates = [torch.sigmoid(self.gates[name](value)) for name, value in x.items()]
+        views = (
+            torch.stack(list(x.values())).sum(0),
+            self.perceptron(torch.cat(list(x.values()), -1)),
+            self.gate(torch.cat(gates, -1)),
+        )
+        return torch.stack(views, dim=1)
+
+
+class Reader(nn.Module):
+    """What is private: a router over the views of the own history, and a linear predictor."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.router = nn.Sequential(nn.Linear(3 * dim, 64), nn.ReLU(), nn.Linear(64, 3))
+        self.predictor = nn.Linear(dim, 1)
+
+    def forward(self, views: torch.Tensor, past: torch.Tensor) -> torch.Tensor:
+        weights = torch.softmax(self.router(past.flatten(1)).mean(0), dim=-1)
+        logits: torch.Tensor = self.predictor((weights[:, None] * views).sum(1)).squeeze(-1)
+        return logits
+
+
+class NaiveFusion:
+    """Rounds of some clients; the server's step at the end of a round is left out."""
+
+    def __init__(self, train: TrainView, dim: int = 64, rate: float = 0.1, epochs: int = 5) -> None:
+        self.train, self.rate, self.epochs = train, rate, epochs
+        content = {
+            name: torch.from_numpy(table.value_IF) for name, table in train.content.tables.items()
+        }
+        self.items, self.reader = FusedItems(train.n_items, content, dim), Reader(dim)
+        self.first = {name: value.clone() for name, value in self.reader.state_dict().items()}
+        self.kept: dict[int, dict[str, torch.Tensor]] = {}
+        self.generator = np.random.default_rng(0)
+
+    def round(self, users: np.ndarray) -> None:
+        loss_function = nn.BCEWithLogitsLoss()
+        for user in users.tolist():
+            self.reader.load_state_dict(self.kept.get(user, self.first))
+            optimiser = torch.optim.SGD(self.reader.parameters(), lr=self.rate)
+            positives = self.train.positives[user]
+            past = torch.from_numpy(positives)
+            for _ in range(self.epochs):
+                item_N, label_N = sample(positives, self.train.n_items, self.generator)
+                optimiser.zero_grad()
+                views = self.items(torch.from_numpy(item_N))
+                logits = self.reader(views, self.items(past))
+                loss_function(logits, torch.from_numpy(label_N)).backward()
+                optimiser.step()
+            self.kept[user] = {k: v.clone() for k, v in self.reader.state_dict().items()}
