@@ -11,6 +11,7 @@ import pytest
 
 from tacit.benchmarks.tables import TABLES
 from tacit.benchmarks.tables import search as search_module
+from tacit.benchmarks.tables.cell_text import cell_text
 from tacit.benchmarks.tables.cells import (
     Cell,
     Place,
@@ -22,10 +23,14 @@ from tacit.benchmarks.tables.cells import (
 from tacit.benchmarks.tables.definition import Data, Printed, Row, Table, rates
 from tacit.benchmarks.tables.fill import Filling
 from tacit.benchmarks.tables.ledger import Ledger
-from tacit.benchmarks.tables.markdown import as_markdown, cell_text, unexplained
+from tacit.benchmarks.tables.markdown import as_markdown, unexplained
+from tacit.benchmarks.tables.record import KINDS
 from tacit.benchmarks.tables.search import best_of, choose
 from tacit.benchmarks.tables.timing import Timing
+from tacit.benchmarks.tables.warmth import warmth_lines
 from tacit.errors import TacitError
+from tacit.evaluation.ranking import DivergedError
+from tacit.experiment.amounts import DASH
 from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.run import RunInterruptedError
 from tacit.experiment.watch import Silent
@@ -260,6 +265,29 @@ def test_settings_are_chosen_before_a_cell_is_run(
     assert seen == ["paper", "clean"]
 
 
+def test_a_choice_that_diverges_in_the_longer_run_makes_room_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import tacit.benchmarks.tables.work as work_module
+
+    run, seen = work_module.run, []
+
+    def wild(experiment: Any, *arguments: Any, **options: Any) -> Any:
+        seen.append(experiment.method.local.items.per_item)
+        if len(seen) == 1:
+            raise DivergedError("Not numbers.")
+        return run(experiment, *arguments, **options)
+
+    monkeypatch.setattr(work_module, "run", wild)
+    only = "fedmf | planted | clean"
+    ledger = filling(FEW, tmp_path, Clock(), seeds=1, only=only).fill()
+    assert sorted(seen) == [5.0, 20.0]
+    assert ledger.cells[f"{only} | seed 0"]["status"] == "done"
+    tried = ledger.choices[only]["tried"]
+    assert sum("before_it_diverged" in one for one in tried) == 1
+    assert as_markdown(FEW, ledger, 1, [])
+
+
 def test_a_changed_definition_begins_anew(tmp_path: Path) -> None:
     filling(FEW, tmp_path, Clock(), seeds=1, only="clean").fill()
     longer = replace(FEW, rows=(replace(FEDMF, rounds=6), POPULARITY))
@@ -308,6 +336,36 @@ def test_reasons_are_shown_only_far_from_print(tmp_path: Path) -> None:
     assert unexplained(table, ledger) == []
 
 
+def test_warm_and_unseen_test_items_stand_apart_and_sum_to_the_whole(tmp_path: Path) -> None:
+    place = Place(FEDMF, FEW.datasets[0], "clean")
+    record = made_up(40.0, "clean") | {
+        "breakdown": {
+            "warm": {"held_out": 3, "adds": {"full HR@10": 0.3, "full NDCG@10": 0.0}},
+            "unseen": {"held_out": 2, "adds": {"full HR@10": 0.1, "full NDCG@10": 0.0}},
+        }
+    }
+    ledger = Ledger("few", tmp_path / "few.json", cells={Cell(place, 0).key: record})
+    asked = replace(FEW, warmth=True)
+    text = as_markdown(asked, ledger, 1, [])
+    assert (
+        "| method | metric | pfedrec, warm | pfedrec, unseen | clean, warm | clean, unseen |"
+        in text
+    )
+    assert f"| fedmf | HR@10 full | {DASH} | {DASH} | 30.00 (1) | 10.00 (1) |" in text
+    assert "Unseen are 2 of 5 under clean." in text
+    assert "warm" not in as_markdown(FEW, ledger, 1, [])
+    assert warmth_lines(asked, FEW.datasets[0], Ledger("few", tmp_path / "few.json")) == []
+
+    ledger = filling(asked, tmp_path, Clock(), seeds=1, only="clean").fill()
+    for record in ledger.cells.values():
+        if record["status"] == "done":
+            adds = [record["breakdown"][kind]["adds"] for kind in KINDS]
+            whole = sum(part.get("full HR@10", 0.0) for part in adds)
+            assert whole == pytest.approx(record["metrics"]["full HR@10"])
+    text = (tmp_path / "table-few.md").read_text()
+    assert "Every test item is in somebody's train." in text  # so is all of the planted data
+
+
 def test_the_sentence_about_one_row_comes_from_the_numbers(tmp_path: Path) -> None:
     random = replace(POPULARITY, name="random", method="random")
     rows = (random, POPULARITY, replace(POPULARITY, name="gone", method="gone"))
@@ -343,7 +401,7 @@ def test_every_row_of_a_real_table_tries_as_many_settings(table: Table) -> None:
     assert 4 <= table.settings <= 6
     for row in table.rows:
         if row.free:
-            assert row.method == "popularity"
+            assert row.method in ("popularity", "random", "unseen_first")  # nothing to choose
         else:
             assert len(set(row.settings)) == table.settings, row.name
         assert row.search_rounds <= row.rounds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,8 @@ def test_without_a_name_all_are_listed(tacit):
     said = tacit("table")
     assert said.code == 0
     names = [line.split()[0] for line in said.out.splitlines()]
-    assert names == ["pfedrec-main", "fedrkg-main", "fedrkg-backbones", "bars"]
+    assert names == list(TABLES)
+    assert {"pfedrec-main", "fedrkg-main", "fedrkg-backbones", "bars", "fedmr-ku"} <= set(names)
 
 
 def test_mistakes_are_one_line(tacit, few):
@@ -55,3 +57,9 @@ def test_the_plan_alone_runs_nothing_and_then_it_is_filled(tacit, few):
 
     again = tacit("table", "few", "--seeds", 2)
     assert "2 cells, 2 finished, 0 cannot run; the other 0" in again.out
+
+
+def test_without_seeds_the_table_says_how_many(tacit, few, monkeypatch):
+    monkeypatch.setitem(TABLES, "few", replace(TABLES["few"], seeds=5))
+    said = tacit("table", "few", "--estimate")
+    assert said.out.splitlines()[-1].startswith("plan      5 cells, 0 finished")

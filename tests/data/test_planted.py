@@ -101,7 +101,7 @@ def test_shape_of_the_data(world: Dataset) -> None:
     assert len(np.unique(rows.user_N * 240 + rows.item_N)) == len(rows)
     assert rows.time_N is not None
     assert (np.diff(rows.time_N) >= 0).all()  # a log, in order of time
-    assert len(world.modalities) == 0
+    assert sorted(world.modalities) == ["image", "text"]
     by_time = split_dataset(world, Protocol(split=SplitRule(kind="global_time")))
     assert by_time.counts["evaluated_users"] > 150
 

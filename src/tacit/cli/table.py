@@ -25,7 +25,10 @@ def table(
     budget: Annotated[
         float, typer.Option(help="Hours; cells that do not fit are not begun.", metavar="HOURS")
     ] = 1.4,
-    seeds: Annotated[int, typer.Option(help="Run with seeds 0 to N-1.", metavar="N")] = 3,
+    seeds: Annotated[
+        int | None,
+        typer.Option(help="Run with seeds 0 to N-1. Default: the table's own.", metavar="N"),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(help="The folder to write to. Default: runs/tables/NAME.")
     ] = None,
@@ -58,8 +61,8 @@ def table(
     filling = Filling(
         TABLES[name],
         out or Path("runs", "tables", name),
+        seeds=TABLES[name].seeds if seeds is None else seeds,
         budget=budget * 3600,
-        seeds=seeds,
         only=only,
         threads=threads or 1,
         workers=workers if workers is not None else cores(),

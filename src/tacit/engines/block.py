@@ -31,6 +31,7 @@ class BlockRun:
         draws: BlockDraws,
         device: str,
         past: tuple[np.ndarray, np.ndarray] | None = None,
+        weight_B: np.ndarray | None = None,
     ) -> None:
         self.algorithm, self.draws, self.device = algorithm, draws, device
         self.descent, self.private = descent_of(algorithm, device), state.private
@@ -40,8 +41,18 @@ class BlockRun:
         self.round_number = state.round_number + 1
         self.item_BR = torch.from_numpy(draws.item_BR).to(device)
         size, rows = self.item_BR.shape
+        # Leaves of the encoder that stand still for everybody: unless single uploads are looked
+        # at, the weighted sum of their gradients is all that is ever needed.
+        self.still: Params = {}
+        self.weight_B = None if weight_B is None else torch.from_numpy(weight_B).to(device)
+        if self.weight_B is not None and _pools(algorithm):
+            encoder = algorithm.held - {*algorithm.row_leaves}
+            self.still = {leaf: shared[leaf] for leaf in sorted(encoder)}
+        self.pooled = {leaf: torch.zeros_like(value) for leaf, value in self.still.items()}
         self.p: Params = {}
         for leaf in algorithm.model_leaves:
+            if leaf in self.still:
+                continue
             if leaf in algorithm.held:  # it stands still, so a view of the one copy is enough
                 self.p[leaf] = shared[leaf].expand(size, *shared[leaf].shape)
             elif leaf in shared:
@@ -59,11 +70,11 @@ class BlockRun:
         self.content = {leaf: value.to(device) for leaf, value in algorithm.content.items()}
         self.past_BH, self.weight_BH = self._past(past)
         self.summed: Params = {}  # gradients of held leaves, by client
-        for leaf in algorithm.held:
+        for leaf in algorithm.held - {*self.still}:
             like = self.rows[leaf] if leaf in self.rows else self.p[leaf]
             self.summed[leaf] = torch.zeros(like.shape, dtype=like.dtype, device=device)
         self.slots = self._first_slots(state)
-        self.map_loss = vmap(self._loss)
+        self.map_loss = vmap(self._loss, in_dims=(0, 0, 0, 0, None))
         self.map_penalty = vmap(self._table_penalty)
 
     def _past(
@@ -94,9 +105,10 @@ class BlockRun:
         rows: Params,
         label_N: torch.Tensor,
         weight_N: torch.Tensor,
+        still: Params,
     ) -> torch.Tensor:
         batch = Batch(label_N, label_N, weight_N)
-        return self.algorithm.loss({**p, **rows}, batch, self.round_number)
+        return self.algorithm.loss({**still, **p, **rows}, batch, self.round_number)
 
     def _table_penalty(self, rows: Params) -> torch.Tensor:
         assert self.algorithm.table_penalty is not None
@@ -155,7 +167,13 @@ class BlockRun:
         free = [read[name] if name in read else q[name] for name in named]
         for tensor in free:
             tensor.requires_grad_()
-        loss_B = self.map_loss(q, {**read, **constant}, label_BN, weight_BN)
+        felt = {
+            leaf: self.still[leaf].detach().requires_grad_()
+            for leaf in leaves
+            if leaf in self.still
+        }
+        loss_B = self.map_loss(q, {**read, **constant}, label_BN, weight_BN, {**self.still, **felt})
+        self._pool(felt, loss_B)
         gradients = dict(zip(named, torch.autograd.grad(loss_B.sum(), free), strict=True))
         moved = [leaf for leaf in leaves if leaf in row_leaves]
         penalties = self._penalty_gradients(moved, active) if moved else {}
@@ -183,6 +201,16 @@ class BlockRun:
             for leaf, gradient in gradients.items():
                 self._update(leaf, gradient, active)
         return loss_B.detach()
+
+    def _pool(self, felt: Params, loss_B: torch.Tensor) -> None:
+        """Add the weighted sum of the clients' gradients of leaves that stand still for all."""
+        if not felt:
+            return
+        assert self.weight_B is not None
+        total = (loss_B * self.weight_B[: len(loss_B)].to(loss_B)).sum()
+        gradients = torch.autograd.grad(total, list(felt.values()), retain_graph=True)
+        for leaf, gradient in zip(felt, gradients, strict=True):
+            self.pooled[leaf] += gradient
 
     def _penalty_gradients(self, moved: list[str], active: int) -> Params:
         """Gradients of the rule's term over whole tables; it has rows for all items."""
@@ -257,7 +285,11 @@ class BlockRun:
     def send(self, totals: Totals, weight_B: np.ndarray) -> None:
         """What leaves them: changes of shared leaves, through the channel, summed in float64."""
         change: Params = {}
+        for leaf, value in self.pooled.items():
+            totals.change[leaf] += value.double().cpu().numpy()
         for leaf in self.algorithm.uploads:
+            if leaf in self.still:
+                continue
             if leaf in self.summed:
                 change[leaf] = self.summed[leaf]
                 continue
@@ -281,3 +313,12 @@ class BlockRun:
                 add_rows(totals.change[leaf], self.draws.item_BR, self.draws.rows_B, sent)
             else:
                 totals.change[leaf] += sent.sum(0)
+
+
+def _pools(algorithm: Algorithm) -> bool:
+    """Whether nothing asks for the single gradients of held leaves."""
+    method = algorithm.method
+    clips = method.local.gradient_clip is not None or any(
+        link.order is not None for link in method.channel
+    )
+    return method.local.sends == "gradients" and not clips

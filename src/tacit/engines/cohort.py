@@ -138,14 +138,14 @@ class CohortEngine:
             past = None
             if algorithm.method.items.reads_history:
                 past = past_of_block(train, user_B, draws)
-            run = BlockRun(algorithm, state, shared, user_B, draws, self.device, past)
-            totals.loss_sum += run.train()
-            totals.samples += int(draws.samples_B.sum()) * local.epochs
-            run.keep(state)
             weight_B = np.ones(len(user_B))
             if not isinstance(server, TableRule):
                 weight_B *= [server.weight(int(n)) for n in train.positives.size_U[user_B]]
             weight_B *= participants.reports_P[place_B]
+            run = BlockRun(algorithm, state, shared, user_B, draws, self.device, past, weight_B)
+            totals.loss_sum += run.train()
+            totals.samples += int(draws.samples_B.sum()) * local.epochs
+            run.keep(state)
             totals.weight += float(weight_B.sum())
             totals.clients += int(participants.reports_P[place_B].sum())
             if algorithm.sends_changes(state.round_number + 1):

@@ -80,7 +80,8 @@ class Table:
     `why` holds a written reason for (row, dataset, column); it is shown where a cell lies more than
     `tolerance` points from print, and a cell that does so without one is listed. Datasets stand in
     the order of what they cost. `settings` is how many every row tries. `against` names the row
-    that a sentence made from the numbers is about.
+    that a sentence made from the numbers is about. `warmth` asks for what warm and unseen test
+    items contribute, apart.
 
     >>> Table("few", "Few", (Row("a", "fedmf"),), (Data("planted"),), (("full", "HR@10"),), 2)
     Traceback (most recent call last):
@@ -99,6 +100,8 @@ class Table:
     tolerance: float = 2.0
     notes: tuple[str, ...] = ()
     against: str | None = None
+    seeds: int = 3  # how many are run where nobody says
+    warmth: bool = False
 
     def __post_init__(self) -> None:
         rows, data = [row.name for row in self.rows], [one.name for one in self.datasets]

@@ -53,8 +53,8 @@ class Filling:
 
     table: Table
     out: Path
+    seeds: int
     budget: float = 1.4 * 3600  # seconds
-    seeds: int = 3
     only: str = ""
     threads: int = 1  # of one cell
     workers: int = 1  # cells at the same time

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
+from tacit.benchmarks.tables.cell_text import cell_text, done_of, line, metric_text, values_of
 from tacit.benchmarks.tables.cells import Place
 from tacit.benchmarks.tables.definition import Column, Data, Metric, Printed, Table
 from tacit.benchmarks.tables.ledger import Ledger
 from tacit.benchmarks.tables.record import metric_key
+from tacit.benchmarks.tables.warmth import warmth_lines
 from tacit.evaluation.significance import Spread
 from tacit.experiment.amounts import DASH
-
-CANDIDATES = {"full": "full", "sampled99": "1+99"}
 
 
 def as_markdown(table: Table, ledger: Ledger, seeds: int, verdict: Sequence[str]) -> str:
@@ -33,6 +32,7 @@ def as_markdown(table: Table, ledger: Ledger, seeds: int, verdict: Sequence[str]
     for data in table.datasets:
         lines += [f"## {data.name}", "", *([data.note, ""] if data.note else [])]
         lines += _compared(table, data, ledger) if table.paper else _plain(table, data, ledger)
+        lines += warmth_lines(table, data, ledger)
         lines.append("")
     if verdict:
         lines += ["## What the numbers say", "", *(f"- {said}" for said in verdict), ""]
@@ -66,32 +66,6 @@ def _rules(table: Table) -> Iterable[str]:
         yield f"Rounds {length[0]}, in the search {length[1]}: {', '.join(names)}."
 
 
-def values_of(ledger: Ledger, place: Place, metric: Metric) -> list[float]:
-    """A metric over the finished seeds of a place, in percent."""
-    return [
-        100 * record["metrics"][metric_key(metric)]
-        for record in _records(ledger, place)
-        if record["status"] == "done"
-    ]
-
-
-def _records(ledger: Ledger, place: Place) -> list[dict[str, Any]]:
-    start = f"{place.key} | seed "
-    return [record for key, record in ledger.cells.items() if key.startswith(start)]
-
-
-def cell_text(ledger: Ledger, place: Place, metric: Metric) -> str:
-    """What stands in a cell: the number, or why there is none."""
-    values = values_of(ledger, place, metric)
-    if not values:
-        states = [record["status"] for record in _records(ledger, place)]
-        return states[0] if states else DASH
-    spread = Spread.of(values)
-    if spread.deviation is None:
-        return f"{spread.mean:.2f} (1)"
-    return f"{spread.mean:.2f} ± {spread.deviation:.2f} ({spread.seeds})"
-
-
 def far_from_print(table: Table, ledger: Ledger, place: Place, metric: Metric) -> bool:
     """Whether a cell lies further from print than the table's tolerance."""
     printed = table.printed.get((place.row.name, place.data.name, metric))
@@ -110,13 +84,9 @@ def unexplained(table: Table, ledger: Ledger) -> list[str]:
                 place = Place(row, data, column)
                 far = [m for m in table.metrics if far_from_print(table, ledger, place, m)]
                 if far and (row.name, data.name, column) not in table.why:
-                    names = " and ".join(_metric_text(metric) for metric in far)
+                    names = " and ".join(metric_text(metric) for metric in far)
                     found.append(f"{place.key}: {names}")
     return found
-
-
-def _metric_text(metric: Metric) -> str:
-    return f"{metric[1]} {CANDIDATES[metric[0]]}"
 
 
 def _compared(table: Table, data: Data, ledger: Ledger) -> list[str]:
@@ -124,7 +94,7 @@ def _compared(table: Table, data: Data, ledger: Ledger) -> list[str]:
     columns = table.columns_of(data)
     names: dict[Column, str] = {"paper": f"ours, {table.paper}", "clean": "ours, clean"}
     head = ["method", "metric", "print", *names.values(), "popularity", "chance", "why"]
-    lines = [_line(head), _line(["---"] * len(head))]
+    lines = [line(head), line(["---"] * len(head))]
     for row in table.rows:
         said: set[str] = set()
         for metric in table.metrics:
@@ -146,8 +116,8 @@ def _compared(table: Table, data: Data, ledger: Ledger) -> list[str]:
                 for name in ("popularity", "chance")
             ]
             shown = printed.text if printed else DASH
-            cells = [row.name, _metric_text(metric), shown, *texts, *references, "; ".join(why)]
-            lines.append(_line(cells))
+            cells = [row.name, metric_text(metric), shown, *texts, *references, "; ".join(why)]
+            lines.append(line(cells))
     return lines
 
 
@@ -155,7 +125,7 @@ def _reference(ledger: Ledger, places: Sequence[Place], name: str, metric: Metri
     """A reference under each protocol, as the first finished run of the row has it."""
     texts = []
     for place in places:
-        done = [r for r in _records(ledger, place) if r["status"] == "done"]
+        done = done_of(ledger, place)
         if done:
             texts.append(f"{100 * done[0]['reference'][name][metric_key(metric)]:.2f}")
         else:
@@ -165,32 +135,28 @@ def _reference(ledger: Ledger, places: Sequence[Place], name: str, metric: Metri
 
 def _plain(table: Table, data: Data, ledger: Ledger) -> list[str]:
     """One line per row under clean, the references below."""
-    head = ["method", *map(_metric_text, table.metrics)]
-    lines = [_line(head), _line(["---"] * len(head))]
+    head = ["method", *map(metric_text, table.metrics)]
+    lines = [line(head), line(["---"] * len(head))]
     first: list[Place] = []
     for row in table.rows:
         place = Place(row, data, "clean")
-        lines.append(_line([row.name, *(cell_text(ledger, place, m) for m in table.metrics)]))
+        lines.append(line([row.name, *(cell_text(ledger, place, m) for m in table.metrics)]))
         if values_of(ledger, place, table.metrics[0]):
             first = first or [place]
     for name in ("popularity", "chance") if first else ():
         texts = [_reference(ledger, first, name, metric) for metric in table.metrics]
-        lines.append(_line([f"*{name}* (reference)", *texts]))
+        lines.append(line([f"*{name}* (reference)", *texts]))
     return lines
 
 
 def _choices(ledger: Ledger) -> list[str]:
     head = ["method", "dataset", "protocol", "chosen", "validation", "tried", "by"]
-    lines = [_line(head), _line(["---"] * len(head))]
+    lines = [line(head), line(["---"] * len(head))]
     for key, note in ledger.choices.items():
         if note.get("chosen") is None:
             continue
         best = note["tried"][note["chosen"]]
         sets = ", ".join(best["sets"])
         value = f"{100 * best['validation']:.2f}"
-        lines.append(_line([*key.split(" | "), sets, value, str(len(note["tried"])), note["by"]]))
+        lines.append(line([*key.split(" | "), sets, value, str(len(note["tried"])), note["by"]]))
     return lines if len(lines) > 2 else ["Nothing yet."]
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from tacit.benchmarks.tables.cells import Cell, absent, experiment_of, folder_of, places_of
 from tacit.benchmarks.tables.definition import Metric, Setting, Table
@@ -12,7 +12,10 @@ from tacit.benchmarks.tables.search import chosen_setting
 from tacit.errors import TacitError
 from tacit.experiment.folder import RunFolder
 
+Kind = Literal["warm", "unseen"]  # of a test item: in somebody's train, or in nobody's
+
 REFERENCES = ("popularity", "chance")
+KINDS: tuple[Kind, ...] = ("warm", "unseen")
 
 
 def metric_key(metric: Metric) -> str:
@@ -41,6 +44,7 @@ def done_record(
 ) -> dict[str, Any]:
     """A finished cell: its numbers, those of the references, and where they come from."""
     result = folder.result()
+    apart = {"breakdown": _breakdown(table, result)} if table.warmth else {}
     names = {metric_key((kind, name)): (kind, name) for kind, name in table.metrics}
     return {
         **undone_record(cell, "done"),
@@ -58,6 +62,7 @@ def done_record(
             }
             for reference in REFERENCES
         },
+        **apart,
         "users": result["counts"]["evaluated_users"],
         "masked_test_items": result["counts"].get("masked_test_items", 0),
         "engine": result["engine"],
@@ -65,6 +70,17 @@ def done_record(
         "versions": result["versions"],
         "folder": folder.path.relative_to(out).as_posix(),
     }
+
+
+def _breakdown(table: Table, result: dict[str, Any]) -> dict[str, Any]:
+    """What each kind of test item adds to the full-ranking metrics of a table."""
+    full = [metric for metric in table.metrics if metric[0] == "full"]
+    kept: dict[str, Any] = {}
+    for kind in KINDS:
+        share = result["breakdown"][kind]
+        adds = {metric_key(m): share["adds"][m[1]] for m in full if m[1] in share["adds"]}
+        kept[kind] = {"held_out": share["held_out"], "adds": adds}
+    return kept
 
 
 def scan(table: Table, out: Path, ledger: Ledger, seeds: int) -> None:

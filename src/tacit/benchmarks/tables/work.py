@@ -31,7 +31,7 @@ class Work:
     >>> row, data = Row("popularity", "popularity", rounds=1, free=True), Data("planted")
     >>> table = Table("few", "Few", (row,), (data,), (("full", "HR@10"),), 1)
     >>> Work(table, Cell(Place(row, data, "clean"), 0), Path("few"), Timing(0, 1, 0), None).hours
-    '0.0003 h'
+    '0.00028 h'
     """
 
     table: Table
