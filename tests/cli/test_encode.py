@@ -100,6 +100,8 @@ def test_stopped_then_the_same_command(tacit, number):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # a shell in the background has its children ignore Ctrl-C
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     batches, deadline = Path("one", ".text_batches"), time.monotonic() + SECONDS
     while not (batches.is_dir() and len(list(batches.iterdir())) >= 5):

@@ -184,9 +184,9 @@ def test_rules_reach_the_truth(world: Dataset) -> None:
 
 
 def test_other_sizes_and_time() -> None:
-    start = time.perf_counter()
+    start = time.process_time()
     large = planted_dataset(seed=5, n_users=600, n_items=1200, mean_history=40)
-    assert time.perf_counter() - start < 5  # about 0.5 s on a slow core
+    assert time.process_time() - start < 5  # of which encoding takes most
     titles = large.texts["title"]
     assert len(set(titles)) == len(titles) == large.interactions.n_items
     assert any("Volume 2" in title for title in titles)

@@ -73,15 +73,25 @@ class TestFusedPFedRec(TestFusedFcf):
 
 class TestFusedFedRAP(TestFusedFcf):
     name = "fedrap"
-    plugins = ("fedmr:id_width=8,encoder_rate=0.01",)
+    plugins = ("fedmr:id_width=32,encoder_rate=0.01",)
+    # two tables of first values share one projection, so items need larger steps than FCF's
     checkerboard_sets = (
         "local.inner.model.rate=1",
         "local.inner.items.rate=20",
-        "server.items.rate=20",
+        "server.items.rate=100",
+        "local.inner.model.decay=1",
+        "local.inner.items.decay=1",
         "local.inner.epochs=2",
         "sync.apart=0.0",
     )
+    checkerboard_rounds = 50
     noise_rounds = 5
+    engine_sets = (
+        *TestFusedFcf.engine_sets,
+        "local.inner.model.rate=0.1",
+        "local.inner.items.rate=1",
+        "server.items.rate=1",
+    )
 
 
 class TestFedRecon(FederatedTests):
