@@ -47,10 +47,9 @@ class Scorer:
         """The clients' half and the shared leaves they rank with: views are made once for all."""
         algorithm, shared = self.algorithm, self.state.shared
         lifted, encoder = algorithm.lifted, algorithm.method.items
-        if lifted is None or not isinstance(encoder, Viewed):
-            content = {k: v.to(shared[ITEMS]) for k, v in algorithm.content.items()}
-            return algorithm, {**shared, **content}
         content = {leaf: table.to(shared[ITEMS]) for leaf, table in algorithm.content.items()}
+        if lifted is None or not isinstance(encoder, Viewed):
+            return algorithm, {**shared, **content}
         view_IW = encoder.views({**shared, **content}, shared[ITEMS])
         return lifted, {leaf: shared[leaf] for leaf in lifted.shared} | {ITEMS: view_IW}
 
