@@ -27,6 +27,7 @@ WORLD = 10
 RESAMPLE = 11
 CLIENT_NOISE = 12
 SWAP = 13
+COLD = 14
 
 # numba turns int64 + uint64 into float64, so every constant is an unsigned 64-bit one.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

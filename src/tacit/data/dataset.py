@@ -35,6 +35,7 @@ class Dataset:
     steps: tuple[Step, ...] = ()
     notes: tuple[str, ...] = ()  # cautions a reader of results must know
     truth: Mapping[str, np.ndarray] = field(default_factory=dict)  # planted worlds: what is true
+    cold_part_I: np.ndarray | None = None  # a published split of items: 0 train, 1 valid, 2 test
 
     def keep(self, rows: np.ndarray, rule: str) -> Dataset:
         """Keep some interactions (mask or positions), and say in `steps` what that cost."""
@@ -49,6 +50,7 @@ class Dataset:
             texts={k: tuple(v[code] for code in item_codes) for k, v in self.texts.items()},
             steps=(*self.steps, Step(rule, before, interactions.counts)),
             truth={name: _take_axes(name, value, kept) for name, value in self.truth.items()},
+            cold_part_I=None if self.cold_part_I is None else self.cold_part_I[item_codes],
         )
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 from tacit.data.dataset import Dataset
 from tacit.data.readers import read_path
+from tacit.data.readers.cold_split import read_cold_split
 from tacit.data.rules import Duplicates, MinUser, Rule
 from tacit.data.sources import SOURCES, Source
 from tacit.errors import TacitError, nearest
@@ -115,6 +116,9 @@ def _read_source(source: Source, data_dir: str | Path | None) -> Dataset:
     dataset = read_path(path, columns, source.name, quirks=source.quirks)
     if not source.has_time:
         dataset = replace(dataset, interactions=replace(dataset.interactions, time_N=None))
+    if source.cold_split is not None and (folder / source.cold_split).is_file():
+        part_I = read_cold_split(folder / source.cold_split, dataset.interactions.items)
+        dataset = replace(dataset, cold_part_I=part_I)
     return replace(dataset, notes=(*dataset.notes, *source.notes))
 
 

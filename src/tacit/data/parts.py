@@ -7,12 +7,13 @@ from dataclasses import replace
 import numba
 import numpy as np
 
+from tacit.data.cold_parts import part_of_items
 from tacit.data.dataset import Dataset
 from tacit.data.protocol import SplitRule
 from tacit.errors import TacitError
 from tacit.streams import SPLIT, draw_unit, stream_key
 
-TRAIN, VALID, TEST = 0, 1, 2
+TRAIN, VALID, TEST = 0, 1, 2  # as in Dataset.cold_part_I
 SHORTEST = 3  # what a user needs to leave one interaction in each part
 
 
@@ -27,6 +28,8 @@ def part_of_rows(dataset: Dataset, rule: SplitRule) -> np.ndarray:
     if not len(dataset.interactions):
         return np.zeros(0, np.int8)
     rule = settled(rule, dataset)
+    if rule.is_cold:
+        return part_of_items(dataset, rule)[dataset.interactions.item_N]
     if rule.kind == "labels":
         return _predefined(dataset)
     if rule.kind == "leave_one_out":

@@ -6,7 +6,7 @@ habits of released code, so that printed tables can be compared with; see docs/p
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 
@@ -19,15 +19,28 @@ class SplitRule:
     released code uses for data without timestamps). `ties` among equal times: the `first_row` of
     the file counts as the latest, or the `last_row`. Neither is truer; the first is what released
     code does, so that by default all protocols hold out the same items. `released` is `labels`
-    where the file has them and `leave_one_out` where it has none.
+    where the file has them and `leave_one_out` where it has none. `cold` parts the items, not the
+    interactions: all of an item's interactions go where the item goes, so that nobody has touched a
+    held-out item; `cold_published` is such a split that comes with the data.
     """
 
-    kind: Literal["leave_one_out", "global_time", "ratio", "labels", "released"] = "leave_one_out"
+    kind: Literal[
+        "leave_one_out", "global_time", "ratio", "labels", "released", "cold", "cold_published"
+    ] = "leave_one_out"
     order: Literal["time", "random", "row", "item_appearance"] = "time"
     ties: Literal["first_row", "last_row"] = "first_row"
-    valid_share: float = 0.1  # for global_time and ratio
+    valid_share: float = 0.1  # for global_time, ratio and cold
     test_share: float = 0.1
-    seed: int = 0  # for random orders and ratio
+    seed: int = 0  # for random orders, ratio and cold
+
+    @property
+    def is_cold(self) -> bool:
+        """Whether held-out items are items that nobody has touched.
+
+        >>> SplitRule("cold").is_cold
+        True
+        """
+        return self.kind in ("cold", "cold_published")
 
 
 @dataclass(frozen=True)
@@ -41,8 +54,10 @@ class Protocol:
     # user ever touched, which hides held-out items from training, the leak of the papers; or all
     # but the user's train items and the `unseen` ones, which are in nobody's train.
     negatives_exclude: Literal["train", "all", "unseen"] = "train"
-    valid_mask: Literal["train"] = "train"  # what is taken out of the ranking
-    test_mask: Literal["train", "train+valid"] = "train+valid"
+    # What is taken out of the ranking: the user's own items of those parts, or all `others` than
+    # the items of the held-out part (under a cold split: cold items are ranked among themselves).
+    valid_mask: Literal["train", "others"] = "train"
+    test_mask: Literal["train", "train+valid", "others"] = "train+valid"
     sampled: int = 99  # candidates drawn once per user, from items the user never touched
     candidate_seed: int = 0
     ties: Literal["expected", "pessimistic"] = "expected"
@@ -61,11 +76,12 @@ class Protocol:
 
         How the split orders items, how many candidates are sampled and when to stop may differ.
         """
+        masks = (self.valid_mask, self.test_mask)
+        among_cold = self.split.is_cold and masks == ("others", "others")
         return (
             self.negatives_exclude == "train"
             and self.duplicates == "earliest"
-            and self.valid_mask == "train"
-            and self.test_mask == "train+valid"
+            and (among_cold or masks == ("train", "train+valid"))
         )
 
 
@@ -100,4 +116,31 @@ FEDMR = Protocol(
     patience=20,
 )
 
-PROTOCOLS: dict[str, Protocol] = {p.name: p for p in (CLEAN, PFEDREC, FEDRKG, FEDMR)}
+COLD_METRIC = "Recall@20+50+100"
+COLD_SPLIT = SplitRule(kind="cold", valid_share=0.1, test_share=0.3)
+
+MDIFFFR = Protocol(
+    name="mdifffr",
+    split=COLD_SPLIT,
+    duplicates="keep",
+    valid_mask="others",
+    test_mask="others",
+    select_metric=COLD_METRIC,
+)
+
+PROTOCOLS: dict[str, Protocol] = {p.name: p for p in (CLEAN, PFEDREC, FEDRKG, FEDMR, MDIFFFR)}
+
+
+def among_cold_items(protocol: Protocol) -> Protocol:
+    """The protocol with a cold split: cold items of a part are ranked among themselves.
+
+    >>> among_cold_items(CLEAN).keeps_clean, among_cold_items(CLEAN).test_mask
+    (True, 'others')
+    """
+    return replace(
+        protocol,
+        split=COLD_SPLIT,
+        valid_mask="others",
+        test_mask="others",
+        select_metric=COLD_METRIC,
+    )

@@ -7,11 +7,14 @@ says by name that its negatives must avoid them.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
+from tacit import streams
 from tacit.data.candidates import draw_candidates
+from tacit.data.cold_parts import part_of_items
 from tacit.data.dataset import Dataset
 from tacit.data.parts import SHORTEST, TEST, TRAIN, VALID, part_of_rows, settled
 from tacit.data.protocol import Protocol
@@ -45,6 +48,11 @@ def split_dataset(dataset: Dataset, protocol: Protocol) -> Split:
     trained_U = train.size_U > 0
     in_valid_U, in_test_U = trained_U & (valid.size_U > 0), trained_U & (test.size_U > 0)
     _refuse_empty(dataset, protocol, in_valid_U, in_test_U)
+    if not protocol.split.is_cold and "others" in (protocol.valid_mask, protocol.test_mask):
+        raise TacitError(
+            "Ranking held-out items among themselves makes sense where nobody has touched them; "
+            "use --split cold, or mask 'train'."
+        )
     if protocol.duplicates == "earliest":
         _refuse_overlap(dataset, train, valid, test)
 
@@ -57,8 +65,9 @@ def split_dataset(dataset: Dataset, protocol: Protocol) -> Split:
     test_mask = distinct(n_items, train, valid)
     if protocol.test_mask == "train":
         test_mask = valid_mask
+    touched = distinct(n_items, train, valid, test)
     sampled_valid, sampled_test = draw_candidates(
-        distinct(n_items, train, valid, test),
+        touched,
         in_valid_U | in_test_U,
         rows.user_key_U,
         n_items,
@@ -67,6 +76,16 @@ def split_dataset(dataset: Dataset, protocol: Protocol) -> Split:
     )
     held_valid = _held_out("valid", n_items, in_valid_U, valid, valid_mask, sampled_valid)
     held_test = _held_out("test", n_items, in_test_U, test, test_mask, sampled_test)
+    warm_W = None
+    if protocol.split.is_cold:
+        part_I = part_of_items(dataset, protocol.split)
+        warm_W = np.flatnonzero(part_I == TRAIN)
+        if protocol.valid_mask == "others":
+            among = (np.flatnonzero(part_I == VALID), touched, rows.user_key_U, protocol)
+            held_valid = _among_themselves(held_valid, *among)
+        if protocol.test_mask == "others":
+            among = (np.flatnonzero(part_I == TEST), touched, rows.user_key_U, protocol)
+            held_test = _among_themselves(held_test, *among)
     needs_three = settled(protocol.split, dataset).kind in ("leave_one_out", "ratio")
     short_U = train.size_U + valid.size_U + test.size_U < SHORTEST
     counts = {
@@ -82,7 +101,12 @@ def split_dataset(dataset: Dataset, protocol: Protocol) -> Split:
         "masked_test_items": n_repeated(n_items, held_test.relevant, held_test.masked),
         "users_with_latest_tied": _n_latest_tied(dataset),
     }
-    view = TrainView(n_items, train, rows.user_key_U, hidden, dataset.modalities)
+    if warm_W is not None:
+        counts |= {"warm_items": len(warm_W), "cold_test_items": int((part_I == TEST).sum())}
+    item_key_I = np.array([streams.name_of(item) for item in rows.items], dtype=np.uint64)
+    view = TrainView(
+        n_items, train, rows.user_key_U, hidden, dataset.modalities, warm_W, item_key_I
+    )
     return Split(view, held_valid, held_test, counts)
 
 
@@ -127,6 +151,29 @@ def _held_out(
     # A held-out item that is also in train (kept duplicates) stays masked: it cannot be hit.
     relevant = distinct(n_items, lists).take(user_E)
     return HeldOut(part, n_items, user_E, relevant, mask.take(user_E), sampled.take(user_E))
+
+
+def _among_themselves(
+    held_out: HeldOut,
+    item_C: np.ndarray,
+    touched: Lists,
+    user_key_U: np.ndarray,
+    protocol: Protocol,
+) -> HeldOut:
+    """The held-out part with its own items as the only candidates, sampled ones included."""
+    evaluated_U = np.zeros(len(touched), bool)
+    evaluated_U[held_out.user_E] = True
+    sampled, _ = draw_candidates(
+        touched.within(item_C),
+        evaluated_U,
+        user_key_U,
+        len(item_C),
+        protocol.sampled,
+        protocol.candidate_seed,
+    )
+    sampled = Lists(sampled.start_U1, item_C[sampled.item_N]).take(held_out.user_E)
+    nothing = Lists.empty(len(held_out.user_E))
+    return replace(held_out, masked=nothing, sampled=sampled, among_C=item_C)
 
 
 def _unseen_for_all(dataset: Dataset, train: Lists) -> Lists:

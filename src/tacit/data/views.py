@@ -51,6 +51,20 @@ class Lists:
         offset = np.repeat(self.start_U1[indices] - start[:-1], size)
         return Lists(start, self.item_N[np.arange(start[-1]) + offset])
 
+    def within(self, item_C: np.ndarray) -> Lists:
+        """The lists over a part of the catalogue, `item_C` in ascending order, in its own codes.
+
+        >>> lists = Lists(np.array([0, 2, 3]), np.array([5, 7, 9]))
+        >>> lists.within(np.array([7, 9]))[1].tolist()
+        [1]
+        """
+        place_N = np.searchsorted(item_C, self.item_N)
+        kept_N = np.zeros(len(self.item_N), bool)
+        inside = place_N < len(item_C)
+        kept_N[inside] = item_C[place_N[inside]] == self.item_N[inside]
+        count = np.concatenate([[0], np.cumsum(kept_N)])
+        return Lists(count[self.start_U1], place_N[kept_N])
+
 
 @dataclass(frozen=True, eq=False)
 class TrainView:
@@ -60,7 +74,8 @@ class TrainView:
     held-out items there, or all items that nobody has in train: they are then never drawn as
     negatives, which is a leak, and the field exists so that it is explicit, recorded and impossible
     to write by accident. `content` is what the server knows of the items; a device gets of it what
-    the method's item encoder sends.
+    the method's item encoder sends. Under a cold split `warm_W` names the items that exist while a
+    federation trains: it plays on `existing()`, which has no others.
     """
 
     n_items: int
@@ -68,6 +83,8 @@ class TrainView:
     user_key_U: np.ndarray  # uint64
     hidden_from_negatives: Lists
     content: Modalities = field(default_factory=Modalities)
+    warm_W: np.ndarray | None = None  # int64 codes, ascending; None: all items exist
+    item_key_I: np.ndarray | None = None  # uint64; randomness of an item is its own, too
 
     @property
     def n_users(self) -> int:
@@ -81,13 +98,35 @@ class TrainView:
         """How many train interactions each item has."""
         return np.bincount(self.positives.item_N, minlength=self.n_items)
 
+    def existing(self) -> TrainView:
+        """The view of the items that exist in training, with codes of their own: an item that does
+        not exist yet cannot be drawn, trained or paid for.
+
+        >>> lists = Lists(np.array([0, 2]), np.array([1, 3]))
+        >>> some = {"warm_W": np.array([1, 3])}
+        >>> view = TrainView(5, lists, np.zeros(1, np.uint64), Lists.empty(1), **some)
+        >>> view.existing().n_items, view.existing().positives[0].tolist()
+        (2, [0, 1])
+        """
+        if self.warm_W is None:
+            return self
+        return TrainView(
+            len(self.warm_W),
+            self.positives.within(self.warm_W),
+            self.user_key_U,
+            self.hidden_from_negatives.within(self.warm_W),
+            self.content.take(self.warm_W),
+            item_key_I=None if self.item_key_I is None else self.item_key_I[self.warm_W],
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
     """One held-out part (validation or test): E evaluated users and their held-out items.
 
     `relevant`, `masked` and `sampled` have one list per evaluated user, in the order of `user_E`:
-    the held-out items, the items taken out of the full ranking, and the sampled candidates.
+    the held-out items, the items taken out of the full ranking, and the sampled candidates. Where
+    only some items of the catalogue are candidates at all, `among_C` has their codes.
     """
 
     part: Literal["valid", "test"]
@@ -96,6 +135,12 @@ class HeldOut:
     relevant: Lists
     masked: Lists
     sampled: Lists
+    among_C: np.ndarray | None = None  # int64, ascending
+
+    @property
+    def n_candidates(self) -> int:
+        """How many items can be ranked, before a user's own are taken out."""
+        return self.n_items if self.among_C is None else len(self.among_C)
 
 
 @dataclass(frozen=True, eq=False)

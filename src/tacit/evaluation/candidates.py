@@ -48,7 +48,7 @@ class Candidates:
             sampled,
             # `relevant` repeats nothing by now, so what is flagged here stands in the mask.
             _repeated(relevant, masked, n_items),
-            n_items - masked.size_U,
+            held_out.n_candidates - masked.size_U,
             relevant.size_U + sampled.size_U,
         )
 

@@ -8,6 +8,7 @@ tie groups and the cut-off, one value per user; to add one, write it and name it
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 
@@ -162,19 +163,30 @@ def summary(
 
 
 def parse_metric(text: str) -> tuple[Metric, int]:
-    """The function and the cut-off of a name such as "HR@10".
+    """The function and the (largest) cut-off of a name such as "HR@10"; "Recall@20+50" is the mean
+    over both cut-offs.
 
     >>> parse_metric("HR@10")[1]
     10
     """
-    name, _, cutoff = text.partition("@")
+    name, _, rest = text.partition("@")
     if name not in METRICS:
         raise TacitError(f"Unknown metric {name!r} in {text!r}; {nearest(name, METRICS)}")
-    if not (cutoff.isascii() and cutoff.isdigit() and int(cutoff) > 0):
-        raise TacitError(
-            f"Metric {text!r} needs a whole cut-off of at least 1 after '@', as in '{name}@10'."
-        )
-    return METRICS[name], int(cutoff)
+    cutoffs = rest.split("+")
+    for cutoff in cutoffs:
+        if not (cutoff.isascii() and cutoff.isdigit() and int(cutoff) > 0):
+            raise TacitError(
+                f"Metric {text!r} needs a whole cut-off of at least 1 after '@', as in '{name}@10'."
+            )
+    if len(cutoffs) == 1:
+        return METRICS[name], int(cutoffs[0])
+    several = sorted(int(cutoff) for cutoff in cutoffs)
+    return partial(_mean_over, METRICS[name], several), several[-1]
+
+
+def _mean_over(function: Metric, cutoffs: list[int], groups: TieGroups, k: int) -> np.ndarray:
+    """The mean of a metric at several cut-offs, none beyond k."""
+    return np.mean([function(groups, min(cutoff, k)) for cutoff in cutoffs], axis=0)
 
 
 def _prefix_sums(term_K: np.ndarray) -> np.ndarray:

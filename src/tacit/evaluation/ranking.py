@@ -78,9 +78,13 @@ def rank(scores: ScoreBlock, held_out: HeldOut, *, block: int = 256, top: int = 
     above_2H, tied_2H = np.zeros((2, count), np.int64), np.zeros((2, count), np.int64)
     top_EK = np.full((len(held_out.user_E), top), -1, np.int64)
     relevant, masked, sampled = candidates.relevant, candidates.masked, candidates.sampled
+    outside_I = _outside(held_out)
+    restricted = bool(outside_I.any())
     for first in range(0, len(held_out.user_E), block):
         user_B = held_out.user_E[first : first + block]
         score_BI = _checked(scores(user_B), (len(user_B), held_out.n_items))
+        if restricted:
+            score_BI = np.where(outside_I, score_BI.dtype.type(-np.inf), score_BI)
         diverged = _count(
             score_BI,
             first,
@@ -100,10 +104,19 @@ def rank(scores: ScoreBlock, held_out: HeldOut, *, block: int = 256, top: int = 
                 "`optimiser.rate`)."
             )
         if top > 0:
-            _best(score_BI, first, masked.start_U1, masked.item_N, top_EK)
+            _best(score_BI, first, outside_I, masked.start_U1, masked.item_N, top_EK)
     return Evaluation.of_counts(
         held_out, candidates, above_2H, tied_2H, top_EK if top > 0 else None
     )
+
+
+def _outside(held_out: HeldOut) -> np.ndarray:
+    """True where an item is no candidate for anybody."""
+    outside_I = np.zeros(held_out.n_items, bool)
+    if held_out.among_C is not None:
+        outside_I[:] = True
+        outside_I[held_out.among_C] = False
+    return outside_I
 
 
 def _checked(score_BI: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
@@ -166,13 +179,14 @@ def _count(
 def _best(
     score_BI: np.ndarray,
     first: int,
+    outside_I: np.ndarray,
     masked_start: np.ndarray,
     masked_item: np.ndarray,
     top_EK: np.ndarray,
 ) -> None:
     """Fill the top lists of one block by insertion; items come by rising code, so ties keep it."""
     n_items, width = score_BI.shape[1], top_EK.shape[1]
-    barred_I = np.zeros(n_items, np.bool_)
+    barred_I = outside_I.copy()
     for b in range(len(score_BI)):
         score_I, top_K, u, filled = score_BI[b], top_EK[first + b], first + b, 0
         for n in range(masked_start[u], masked_start[u + 1]):

@@ -12,6 +12,7 @@ CITEULIKE_A = Source(
     files_expected="users.dat",
     statistics={"users": 5551, "items": 16980, "interactions": 204986},
     has_time=False,
+    cold_split="ifedrec_cold_split.parquet",
     notes=(
         "CiteULike-a has no times: choose what 'last' means (random or row).",
         "Tags were given by users: features made from tags may leak test information.",

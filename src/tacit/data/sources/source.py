@@ -33,3 +33,4 @@ class Source:
     quirks: Quirks = NO_QUIRKS  # what is odd in its file and accepted there
     raw_file: str | None = None  # the owner's file, where no reader knows it by its name
     raw_columns: Mapping[str, str] = field(default_factory=dict)  # its columns
+    cold_split: str | None = None  # a published split of its items, beside the interactions
