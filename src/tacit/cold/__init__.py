@@ -1,0 +1,1 @@
+"""Generators of rows for items that nobody has touched, one file each."""

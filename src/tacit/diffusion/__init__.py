@@ -1,0 +1,1 @@
+"""A small denoising diffusion over rows of a table, guided by features; usable on its own."""

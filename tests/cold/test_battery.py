@@ -1,0 +1,52 @@
+"""Every generator, held to the battery."""
+
+from tacit.cold.corrected import Corrected
+from tacit.cold.diffusion import Diffusion
+from tacit.cold.features import Features
+from tacit.cold.mapping import Mapping
+from tacit.cold.nearest import Nearest
+from tacit.cold.no_row import NoRow
+from tacit.cold.random_rows import RandomRows
+from tacit.cold.ridge import Ridge
+from tacit.core.optim import Adam
+from tacit.testing import ColdTests
+
+
+class TestRidge(ColdTests):
+    generator = Ridge()
+
+
+class TestNearest(ColdTests):
+    generator = Nearest(neighbours=5)
+
+
+class TestMapping(ColdTests):
+    generator = Mapping(steps=5)
+
+
+class TestDiffusion(ColdTests):
+    generator = Diffusion(loss="unweighted", optimiser=Adam(3e-3), standardise=True, epochs=5)
+
+
+class TestLight(ColdTests):
+    generator = Diffusion(
+        loss="unweighted", optimiser=Adam(3e-3), standardise=True, epochs=10, every=2
+    )
+
+
+class TestCorrected(ColdTests):
+    generator = Corrected(
+        Ridge(Features()),
+        Diffusion(loss="unweighted", optimiser=Adam(1e-3), standardise=True),
+        share=0.25,
+    )
+
+
+class TestRandomRows(ColdTests):
+    generator = RandomRows()
+    reads = False
+
+
+class TestNoRow(ColdTests):
+    generator = NoRow()
+    reads = False

@@ -1,0 +1,13 @@
+"""No row is zeros, whatever was learnt."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from tacit.cold.no_row import NoRow
+
+
+def test_zeros(toy: Any) -> None:
+    assert torch.equal(toy.rows(NoRow(), fits=2), torch.zeros(100, 8))

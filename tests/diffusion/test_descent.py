@@ -1,0 +1,48 @@
+"""One step of named leaves is torch's own step, and the memory travels with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from tacit.core.optim import Adam, Optimiser, Sgd
+from tacit.core.types import Params
+from tacit.diffusion.descent import descended, with_memory
+
+
+def _loss(p: Params) -> Tensor:
+    return ((p["w"] @ torch.tensor([1.0, -2.0]) + p["b"]) ** 2).sum()
+
+
+@pytest.mark.parametrize("optimiser", [Sgd(0.01, weight_decay=0.1), Adam(0.01)])
+def test_steps_are_torchs_own(optimiser: Optimiser, tmp_path: Path) -> None:
+    first = {"w": torch.tensor([[1.0, 2.0], [3.0, -1.0]]), "b": torch.tensor(0.5)}
+    mine = with_memory(optimiser, first)
+    theirs = {name: leaf.clone().requires_grad_() for name, leaf in first.items()}
+    if isinstance(optimiser, Sgd):
+        rule: torch.optim.Optimizer = torch.optim.SGD(theirs.values(), 0.01, weight_decay=0.1)
+    else:
+        rule = torch.optim.Adam(theirs.values(), 0.01)
+    for _ in range(5):
+        mine = descended(optimiser, mine, _loss, 0.01)
+        save_file(mine, tmp_path / "leaves")
+        mine = load_file(tmp_path / "leaves")  # which may come back in another order
+        rule.zero_grad()
+        _loss(theirs).backward()
+        rule.step()
+    for name, leaf in theirs.items():
+        torch.testing.assert_close(mine[name], leaf.detach())
+
+
+def test_a_step_changes_nothing_that_went_in_and_ignores_outer_settings() -> None:
+    first = with_memory(Adam(), {"w": torch.ones(2, 2), "b": torch.tensor(0.5)})
+    copy = {name: leaf.clone() for name, leaf in first.items()}
+    with torch.no_grad():
+        after = descended(Adam(), first, _loss, 0.1)
+    assert all(torch.equal(first[name], copy[name]) for name in copy)
+    assert not torch.equal(after["w"], first["w"])
+    assert not any(leaf.requires_grad for leaf in after.values())
