@@ -220,7 +220,9 @@ class Algorithm:
         """How many numbers a client receives for that."""
         if isinstance(self.method.server, TableRule):
             return self.method.server.floats_down(self._table)
-        return self.floats_up
+        sync = self.method.sync
+        read = sync.needs if isinstance(sync, TablePenalised) else ()  # made by the server
+        return self.floats_up + sum(self.shared[leaf].count for leaf in read)
 
     @property
     def floats_once(self) -> int:
@@ -263,7 +265,8 @@ class Algorithm:
         if not isinstance(encoder, Viewed) or ITEMS not in self.held:
             return None
         clips = any(link.order is not None for link in method.channel)
-        alone = self.row_leaves == (ITEMS,) and not isinstance(method.sync, Penalised)
+        adds = isinstance(method.sync, Penalised | TablePenalised)
+        alone = self.row_leaves == (ITEMS,) and not adds
         if not alone or (clips and encoder.placement == "client"):
             return None
         task = replace(self.task, content=None)

@@ -17,6 +17,7 @@ from tacit.data.views import TrainView
 from tacit.engines.base import Totals
 from tacit.engines.chunks import each_chunk
 from tacit.engines.flat_network import FlatNetwork
+from tacit.engines.fused_pull import Pull, why_not_pull
 from tacit.engines.fused_views import views_round, why_not_views
 from tacit.engines.kernels.linear_cpu import (
     ALTERNATE,
@@ -36,6 +37,7 @@ from tacit.local.alternate import Alternate
 from tacit.local.joint import Joint
 from tacit.local.reconstruct import Reconstruct
 from tacit.objectives.bce import PROBABILITY_FLOOR, BinaryCrossEntropy
+from tacit.sync.anchored import Anchored
 
 
 def why_not_fused(algorithm: Algorithm, device: str) -> str | None:
@@ -64,7 +66,11 @@ def why_not_fused(algorithm: Algorithm, device: str) -> str | None:
         return f"{type(method.items).__name__} encodes more than the id"
     if not isinstance(local, (Joint, Alternate, Reconstruct)):
         return f"{type(local).__name__} has phases of its own"
-    if isinstance(method.sync, Penalised | TablePenalised) or len(algorithm.row_leaves) > 1:
+    if isinstance(method.sync, Anchored):
+        reason = why_not_pull(algorithm)
+        if reason is not None:
+            return reason
+    elif isinstance(method.sync, Penalised | TablePenalised) or len(algorithm.row_leaves) > 1:
         return f"{type(method.sync).__name__} adds to the loss or to the row"
     for name, optimiser in (("model", local.model), ("items", local.items)):
         if not isinstance(optimiser, Sgd) or not optimiser.stateless:
@@ -112,6 +118,9 @@ def fused_round(
     total_CID = np.zeros((1, 1, 1) if has_own else (chunks, n_items, width))
     loss_C = np.zeros(chunks)
     clip = next((link for link in method.channel if isinstance(link, Clip)), None)
+    pull = Pull.of(algorithm, state, queue)
+    if pull is not None:
+        total_CID[0] = pull.drift(queue.weight_P)  # kernels add what the samples change
     assert isinstance(method.objective, BinaryCrossEntropy)
     common: tuple[Any, ...] = (
         *queue.drawing(seed, round_number),
@@ -127,6 +136,8 @@ def fused_round(
         table,
         own,
         has_own,
+        None if pull is None else pull.guide_ID,
+        None if pull is None else pull.share_K,
     )
     change: dict[str, np.ndarray] = {}
     network = FlatNetwork.of(method.backbone)

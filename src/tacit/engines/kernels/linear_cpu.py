@@ -36,6 +36,13 @@ def _slope(decay, label, on_probabilities, one, floor):  # type: ignore[no-untyp
     return slope
 
 
+@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", inline="always")
+def _pull(row, guide, share):  # type: ignore[no-untyped-def]
+    """A part of the way to the guide."""
+    for d in range(len(row)):
+        row[d] -= share * (row[d] - guide[d])
+
+
 # What moves in a batch: everything at once, the scorer then the rows, or one of them alone.
 JOINT, ALTERNATE, MODEL_ONLY, ITEMS_ONLY = 0, 1, 2, 3
 
@@ -83,6 +90,8 @@ def linear_rounds(  # type: ignore[no-untyped-def]
     table,
     own,
     has_own,
+    guide,
+    share_K,
     vector_UD,
     bias_U,
     has_bias,
@@ -94,7 +103,13 @@ def linear_rounds(  # type: ignore[no-untyped-def]
     total_CID,
     loss_C,
 ):
-    """Rounds of all clients; private leaves, own tables and tuned rows are written in place."""
+    """Rounds of all clients; private leaves, own tables and tuned rows are written in place.
+
+    With a `guide` every step of the rows pulls to it, and `share_K[k]` is the part of the way that
+    k steps of the pull alone make; a row owes its steps until it is read or the round ends. Sums
+    are then of what the samples change: the pull alone is the same for all rows of the table.
+    Where the guide is None, numba leaves these lines out.
+    """
     width = vector_UD.shape[1]
     # numbers of the tables' own kind: numba computes float32 with an integer in float64
     zero, one, floor = constants[0], constants[1], constants[2]
@@ -112,6 +127,7 @@ def linear_rounds(  # type: ignore[no-untyped-def]
         slope = np.empty(min(batch, longest), vector_UD.dtype)
         where = np.empty(min(batch, longest), np.int64)
         gradient = np.empty(width, vector_UD.dtype)
+        pulled = np.empty(room, np.int64)  # steps that the pull has made on a row
         row_slope = np.zeros(room if gradient_clip > zero else 1, vector_UD.dtype)
         loss_sum = 0.0
         for k in range(chunk_start[chunk], chunk_start[chunk + 1]):
@@ -120,6 +136,7 @@ def linear_rounds(  # type: ignore[no-untyped-def]
             hidden = hidden_item[hidden_start[user] : hidden_start[user + 1]]
             vector = vector_UD[user]
             count = 0
+            done = 0
             for epoch in range(epochs):
                 mode = modes[epoch]
                 negative_key, shuffle_key = client_keys(
@@ -151,12 +168,16 @@ def linear_rounds(  # type: ignore[no-untyped-def]
                             place[item] = row
                             touched[row] = item
                             count += 1
+                            pulled[row] = 0
                             if has_own:
                                 for d in range(width):
                                     rows[row, d] = own[user, item, d]
                             else:
                                 for d in range(width):
                                     rows[row, d] = table[item, d]
+                        if guide is not None and pulled[row] < done:
+                            _pull(rows[row], guide[item], share_K[done - pulled[row]])
+                            pulled[row] = done
                         where[t] = row
                         logit = _dot(rows[row], vector, width)
                         if has_bias:
@@ -211,6 +232,13 @@ def linear_rounds(  # type: ignore[no-untyped-def]
                             if norm > gradient_clip:
                                 item_scale = gradient_clip / norm
                     if mode != MODEL_ONLY:
+                        done += 1
+                        if guide is not None:
+                            for t in range(size):
+                                row = where[t]
+                                if pulled[row] < done:  # once, however often it was drawn
+                                    _pull(rows[row], guide[touched[row]], share_K[1])
+                                    pulled[row] = done
                         for t in range(size):
                             step = item_rate * (item_scale * slope[t])
                             row = where[t]
@@ -221,6 +249,10 @@ def linear_rounds(  # type: ignore[no-untyped-def]
                             vector[d] -= model_rate * (model_scale * gradient[d])
                         if has_bias:
                             bias_U[user] -= model_rate * (model_scale * bias_gradient)
+            if guide is not None:
+                for r in range(count):
+                    if pulled[r] < done:
+                        _pull(rows[r], guide[touched[r]], share_K[done - pulled[r]])
             factor = 1.0
             if clip_order > 0 and not has_own:  # an own table has no global one beside it
                 norm = 0.0
@@ -238,6 +270,10 @@ def linear_rounds(  # type: ignore[no-untyped-def]
                     item = touched[r]
                     for d in range(width):
                         total_CID[chunk, item, d] += factor * (rows[r, d] - table[item, d])
+                    if guide is not None:
+                        alone = factor * share_K[done]
+                        for d in range(width):
+                            total_CID[chunk, item, d] -= alone * (guide[item, d] - table[item, d])
             if has_own:
                 for r in range(count):
                     for d in range(width):

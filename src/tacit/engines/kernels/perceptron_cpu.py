@@ -10,7 +10,7 @@ import numba
 import numpy as np
 
 from tacit.data.drawing import client_keys, draw_client
-from tacit.engines.kernels.linear_cpu import _FAST, ALTERNATE, ITEMS_ONLY, MODEL_ONLY, _dot
+from tacit.engines.kernels.linear_cpu import _FAST, ALTERNATE, ITEMS_ONLY, MODEL_ONLY, _dot, _pull
 from tacit.engines.kernels.perceptron_pass import (
     add_user_half,
     backward,
@@ -132,6 +132,8 @@ def perceptron_chunk(  # type: ignore[no-untyped-def]
     table,
     own,
     has_own,
+    guide,
+    share_K,
     widths,
     net_PN,
     is_shared,
@@ -149,7 +151,8 @@ def perceptron_chunk(  # type: ignore[no-untyped-def]
     """Rounds of one chunk's clients; vectors, own tables and tuned rows are written in place.
 
     `net_PN` holds the clients' networks in the order of `users`, and is written in place; where the
-    network is shared it has one row, which everybody copies, and changes go to `total_CN`.
+    network is shared it has one row, which everybody copies, and changes go to `total_CN`. `guide`
+    and `share_K` are those of `linear_rounds`.
     """
     width, zero, one = widths[0], constants[0], constants[1]
     blocked = np.zeros(n_items, np.uint8)
@@ -163,6 +166,7 @@ def perceptron_chunk(  # type: ignore[no-untyped-def]
     rows = np.empty((room, width), net_PN.dtype)
     touched = np.empty(room, np.int64)
     first = np.full(room, -1, np.int64)
+    pulled = np.empty(room, np.int64)  # steps that the pull has made on a row
     largest = min(batch, longest)
     row_of = np.empty(largest, np.int64)
     on_row = np.empty((largest, width), net_PN.dtype)
@@ -179,6 +183,7 @@ def perceptron_chunk(  # type: ignore[no-untyped-def]
         start = net_PN[0] if is_shared else net_PN[k]
         net[:] = start
         count = 0
+        done = 0
         for epoch in range(epochs):
             mode = modes[epoch]
             negative_key, shuffle_key = client_keys(
@@ -206,9 +211,13 @@ def perceptron_chunk(  # type: ignore[no-untyped-def]
                         place[item] = row
                         touched[row] = item
                         count += 1
+                        pulled[row] = 0
                         source = own[user, item] if has_own else table[item]
                         for d in range(width):
                             rows[row, d] = source[d]
+                    if guide is not None and pulled[row] < done:
+                        _pull(rows[row], guide[item], share_K[done - pulled[row]])
+                        pulled[row] = done
                     where[t] = row
                 for phase in range(2 if mode == ALTERNATE else 1):
                     moves_net = mode != ITEMS_ONLY and phase == 0
@@ -254,11 +263,22 @@ def perceptron_chunk(  # type: ignore[no-untyped-def]
                             for d in range(width):
                                 vector[d] -= model_rate * (scale * vector_gradient[d])
                     if moves_rows:
+                        done += 1
+                        if guide is not None:
+                            for t in range(size):
+                                row = where[t]
+                                if pulled[row] < done:  # once, however often it was drawn
+                                    _pull(rows[row], guide[touched[row]], share_K[1])
+                                    pulled[row] = done
                         step = item_rate * scale
                         for t in range(size):
                             row = where[t]
                             for d in range(width):
                                 rows[row, d] -= step * on_where[t, d]
+        if guide is not None:
+            for r in range(count):
+                if pulled[r] < done:
+                    _pull(rows[r], guide[touched[r]], share_K[done - pulled[r]])
         factor = 1.0
         if clip_order > 0 and not has_own:  # an own table has no global one beside it
             norm = 0.0
@@ -280,6 +300,10 @@ def perceptron_chunk(  # type: ignore[no-untyped-def]
                 item = touched[r]
                 for d in range(width):
                     total_CID[chunk, item, d] += factor * (rows[r, d] - table[item, d])
+                if guide is not None:
+                    alone = factor * share_K[done]
+                    for d in range(width):
+                        total_CID[chunk, item, d] -= alone * (guide[item, d] - table[item, d])
         if is_shared and factor != 0.0:
             for i in range(len(net)):
                 total_CN[chunk, i] += factor * (net[i] - start[i])

@@ -9,15 +9,9 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from tacit.engines.kernels.linear_cpu import _FAST
+from tacit.engines.kernels.linear_cpu import _FAST, _pull
 from tacit.engines.kernels.perceptron_cpu import _gradients
 from tacit.engines.kernels.perceptron_pass import make_scratch
-
-
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", inline="always")
-def _pull(row, guide, share):  # type: ignore[no-untyped-def]
-    for d in range(len(row)):
-        row[d] -= share * (row[d] - guide[d])
 
 
 @numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
