@@ -51,6 +51,60 @@ class TestFedVBPR(FederatedTests):
     engine_sets = ("local.inner.batch=16", "local.inner.epochs=2", "backbone.dim=6")
 
 
+class TestMDiffFR(FederatedTests):
+    name = "mdifffr"
+    content = True
+
+
+class TestLightMDiffFR(TestMDiffFR):
+    name = "light_mdifffr"
+
+
+class TestIPFedRec(FederatedTests):
+    name = "ipfedrec"
+    content = True
+    checkerboard_sets = ("sync.strength=0.1",)  # content says nothing here: pulled less to it
+    # six wide, the paper's pull would take a row 25 times past its goal
+    engine_sets = (*FederatedTests.engine_sets, "sync.strength=0.1")
+    noise_rounds = 15
+
+
+class TestIFedNCF(TestIPFedRec):
+    name = "ifedncf"
+    checkerboard_sets = (
+        "sync.strength=0.1",
+        "backbone.dim=32",
+        "backbone.layers=[32, 1]",
+        "local.items.per_item=8",
+    )
+    # on so few users and so narrow a table the paper's rates diverge
+    engine_sets = (
+        *TestIPFedRec.engine_sets,
+        "backbone.layers=[5, 1]",
+        "local.items.per_item=4",
+    )
+    noise_rounds = 5
+
+
+class TestCsFcf(FederatedTests):
+    name = "cs_fcf"
+    content = True
+    learns = False  # it knows items by content alone, and here that says nothing
+    engine_sets = ("local.batch=16", "local.epochs=2", "backbone.dim=6", "items.width=6")
+    noise_rounds = 10
+
+
+class TestCsFedNCF(TestCsFcf):
+    name = "cs_fedncf"
+    engine_sets = (*TestCsFcf.engine_sets, "backbone.layers=[5, 1]")
+
+
+class TestMeanProfile(MethodTests):
+    name = "mean_profile"
+    content = True
+    learns = False  # what the worlds' content says is nothing
+
+
 class TestFusedFcf(FederatedTests):
     name = "fcf"
     plugins = ("fedmr:id_width=16,encoder_rate=0.01",)

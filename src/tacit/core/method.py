@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tacit.channel.dense import Dense
+from tacit.core.cold import ColdStart
 from tacit.core.parts import (
     Backbone,
     ItemEncoder,
@@ -40,3 +41,4 @@ class Method:
     sampling: Sampling = Sampling()
     channel: tuple[Transform, ...] = (Dense(),)
     server: ServerRule | TableRule = Mean()
+    cold: ColdStart | None = None  # rows for items that nobody has touched

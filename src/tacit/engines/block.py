@@ -174,7 +174,9 @@ class BlockRun:
         }
         loss_B = self.map_loss(q, {**read, **constant}, label_BN, weight_BN, {**self.still, **felt})
         self._pool(felt, loss_B)
-        gradients = dict(zip(named, torch.autograd.grad(loss_B.sum(), free), strict=True))
+        gradients = dict(
+            zip(named, torch.autograd.grad(loss_B.sum(), free, materialize_grads=True), strict=True)
+        )
         moved = [leaf for leaf in leaves if leaf in row_leaves]
         penalties = self._penalty_gradients(moved, active) if moved else {}
         items, summed_rows = local.items, self.algorithm.method.sync.rows == "all"

@@ -129,7 +129,7 @@ def _gradients(
     total = loss
     if algorithm.table_penalty is not None and set(leaves) & set(algorithm.row_leaves):
         total = loss + algorithm.table_penalty(tables)
-    gradients = list(torch.autograd.grad(total, list(free.values())))
+    gradients = list(torch.autograd.grad(total, list(free.values()), materialize_grads=True))
     bound = algorithm.method.local.gradient_clip
     if bound is not None:
         norm = torch.sqrt(sum((g * g).sum() for g in gradients))  # type: ignore[arg-type]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 
@@ -10,6 +12,7 @@ from tacit.core.types import Params, Task
 from tacit.data.views import Lists, TrainView
 from tacit.engines.loop import LoopEngine
 from tacit.engines.scoring import Scorer
+from tacit.engines.state import State
 
 
 def newcomer_scores(
@@ -23,15 +26,47 @@ def newcomer_scores(
 ) -> np.ndarray:
     """Logits over the catalogue for one new history, after `rounds` local rounds.
 
-    Nothing is uploaded. A method that ranks with the global table holds it still; one that ranks
-    with its own copy tunes that copy from the global table, as any client does.
-
     >>> from tacit.methods import fedmf
     >>> algorithm = compose(fedmf(dim=8), Task(n_users=1, n_items=6))
     >>> shared = {"items": torch.randn(6, 8, generator=torch.Generator().manual_seed(0))}
     >>> scores = newcomer_scores(algorithm, shared, np.array([1, 2]), name=7, seed=0, rounds=30)
     >>> bool(scores[[1, 2]].mean() > scores[[0, 3, 4, 5]].mean())
     True
+    """
+    one = fit_newcomer(algorithm, shared, history, name=name, seed=seed, rounds=rounds)
+    return Scorer(one.algorithm, one.state, positives=one.positives)(np.array([0]))[0]
+
+
+@dataclass(frozen=True, eq=False)
+class Newcomer:
+    """A federation of one: user 0 is the newcomer."""
+
+    algorithm: Algorithm
+    state: State
+    positives: Lists
+
+
+def fit_newcomer(
+    algorithm: Algorithm,
+    shared: Params,
+    history: np.ndarray,
+    *,
+    name: int,
+    seed: int,
+    rounds: int,
+) -> Newcomer:
+    """One new history after `rounds` local rounds.
+
+    Nothing is uploaded. A method that ranks with the global table holds it still; one that ranks
+    with its own copy tunes that copy from the global table, as any client does.
+
+    >>> from tacit.methods import fedmf
+    >>> algorithm = compose(fedmf(dim=2), Task(n_users=9, n_items=3))
+    >>> one = fit_newcomer(
+    ...     algorithm, {"items": torch.ones(3, 2)}, np.array([1]), name=7, seed=0, rounds=1
+    ... )
+    >>> one.algorithm.task.n_users, one.positives[0].tolist()
+    (1, [1])
     """
     alone = compose(algorithm.method, Task(1, algorithm.task.n_items, algorithm.task.content))
     train = TrainView(
@@ -52,4 +87,4 @@ def newcomer_scores(
             state.private[leaf][0] = shared[init.like]
     for _ in range(rounds):
         engine.train_alone(alone, train, state, seed)
-    return Scorer(alone, state, positives=train.positives)(np.array([0]))[0]
+    return Newcomer(alone, state, train.positives)

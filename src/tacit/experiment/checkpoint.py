@@ -44,7 +44,7 @@ def save_state(folder: Path, state: State, note: dict[str, Any]) -> None:
     temporary.replace(folder / name)
     sidecar = {
         "file": name,
-        "checksum": _checksum(folder / name),
+        "checksum": file_checksum(folder / name),
         "round": state.round_number,
         "loss": state.loss,
         "note": note,
@@ -63,7 +63,7 @@ def load_state(folder: Path) -> tuple[State, dict[str, Any]] | None:
     try:
         sidecar = json.loads(sidecar_file.read_text(encoding="utf-8"))
         path = folder / sidecar["file"]
-        if _checksum(path) != sidecar["checksum"]:
+        if file_checksum(path) != sidecar["checksum"]:
             raise ValueError("its checksum does not match")
         return _state_of(sidecar, load_file(path)), sidecar["note"]
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
@@ -127,7 +127,16 @@ def _state_of(sidecar: dict[str, Any], tensors: Params) -> State:
     )
 
 
-def _checksum(path: Path) -> str:
+def file_checksum(path: Path) -> str:
+    """What tells a file from a damaged one.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "one")
+    ...     _ = path.write_bytes(b"one")
+    ...     len(file_checksum(path))
+    32
+    """
     digest = hashlib.blake2b(digest_size=16)
     with path.open("rb") as stream:
         while piece := stream.read(1 << 20):

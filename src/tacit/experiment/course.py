@@ -7,10 +7,11 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tacit.core.central import TrainedCentralMethod
+from tacit.core.central import CentralMethod, TrainedCentralMethod
 from tacit.core.direct import DirectMethod
 from tacit.core.method import Method
 from tacit.data.views import TrainView
+from tacit.errors import TacitError
 from tacit.evaluation.ranking import ScoreBlock
 from tacit.experiment.central_course import CentralCourse
 from tacit.experiment.direct_course import DirectCourse
@@ -43,6 +44,11 @@ def course_of(experiment: Experiment, train: TrainView, threads: int) -> Course:
     """The course that an experiment's method takes."""
     if isinstance(experiment.method, Method):
         return FederatedCourse(experiment, train, threads)
+    if train.warm_W is not None and not isinstance(experiment.method, CentralMethod):
+        raise TacitError(
+            f"{experiment.name} knows items by who touched them alone, so it cannot rank items "
+            "that nobody has touched; use another --split."
+        )
     if isinstance(experiment.method, DirectMethod):
         return DirectCourse(experiment, experiment.method, train)
     if isinstance(experiment.method, TrainedCentralMethod):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from tacit.data.sampling import count_sampled
 from tacit.data.views import TrainView
 from tacit.engines.base import Engine
 from tacit.engines.cohort import CohortEngine
+from tacit.engines.cold import ColdServer
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participants
 from tacit.engines.scoring import Scorer
@@ -51,13 +53,24 @@ class FederatedCourse:
 
     def __init__(self, experiment: Experiment, train: TrainView, threads: int) -> None:
         assert isinstance(experiment.method, Method)
-        self.experiment, self.train = experiment, train
-        self.algorithm: Algorithm = compose(experiment.method, Task.of(train))
+        if train.warm_W is not None and experiment.method.cold is None:
+            raise TacitError(
+                f"{experiment.label} has no rows for items that nobody has touched; add a "
+                "generator (--with mdifffr, ifedrec, ridge, nearest or random_rows), or use "
+                "another --split."
+            )
+        self.experiment, self.catalogue, self.train = experiment, train, train.existing()
+        self.algorithm: Algorithm = compose(experiment.method, Task.of(self.train))
         self.engine = engine_of(experiment, threads)
         dtype = torch.float64 if experiment.precision == "float64" else torch.float32
-        require_clients_memory(self.algorithm, train, dtype, copies=2)
-        self.state: State = self.engine.start(self.algorithm, train, experiment.seed)
+        require_clients_memory(self.algorithm, self.train, dtype, copies=2)
+        self.state: State = self.engine.start(self.algorithm, self.train, experiment.seed)
         self.best: State | None = None
+        self.cold: ColdServer | None = None
+        self.generator_seconds: list[float] = []  # of this process, one entry a round
+        if experiment.method.cold is not None:
+            self.cold = ColdServer.of(self.algorithm, train, experiment.seed)
+            self.cold.begin(self.state)
 
     @property
     def rounds(self) -> int:
@@ -75,12 +88,23 @@ class FederatedCourse:
         self.engine.round(
             self.algorithm, self.train, self.state, participants, self.experiment.seed
         )
+        if self.cold is not None:
+            begun = time.process_time()
+            self.cold.after_round(self.state)
+            self.generator_seconds.append(time.process_time() - begun)
 
     def _participants(self, round_number: int) -> Participants:
         return self.experiment.participation.draw(self.train, self.experiment.seed, round_number)
 
     def scores(self) -> ScoreBlock:
-        return Scorer(self.algorithm, self.state, positives=self.train.positives)
+        return self._scores(self.state)
+
+    def _scores(self, state: State, draw: int = 0) -> ScoreBlock:
+        if self.cold is None or self.catalogue.warm_W is None:
+            return Scorer(self.algorithm, state, positives=self.train.positives)
+        protocol = self.experiment.protocol
+        together = (protocol.valid_mask, protocol.test_mask) != ("others", "others")
+        return self.cold.scorer(state, draw, together)
 
     def mark_best(self) -> None:
         self.best = None  # let go of the old copy first: two of them may not fit
@@ -88,7 +112,14 @@ class FederatedCourse:
 
     def best_scores(self) -> ScoreBlock:
         assert self.best is not None
-        return Scorer(self.algorithm, self.best, positives=self.train.positives)
+        return self._scores(self.best)
+
+    def draw_scores(self, draw: int) -> ScoreBlock | None:
+        """Scores of the selected round with another draw of noise; None where nothing is drawn."""
+        assert self.best is not None
+        if self.cold is None or self.catalogue.warm_W is None or not self.cold.cold.noise:
+            return None
+        return self._scores(self.best, draw)
 
     def save(self, folder: Path, note: dict[str, Any]) -> None:
         save_state(folder, self.state, note)
@@ -110,13 +141,18 @@ class FederatedCourse:
     def drawn_UI(self, rounds: int) -> np.ndarray:
         """Which items each user drew as negatives up to a round, drawn again from the streams."""
         method = self.algorithm.method
-        return count_sampled(
+        drawn_UW = count_sampled(
             self.train,
             method.sampling,
             seed=self.experiment.seed,
             rounds=[(n, self._participants(n).user_P) for n in range(1, rounds + 1)],
             epochs=method.local.epochs,
         )
+        if self.catalogue.warm_W is None:
+            return drawn_UW
+        drawn_UI = np.zeros((self.train.n_users, self.catalogue.n_items), drawn_UW.dtype)
+        drawn_UI[:, self.catalogue.warm_W] = drawn_UW
+        return drawn_UI
 
     def cost(self, rounds: int) -> dict[str, int]:
         width, algorithm = self.state_width, self.algorithm

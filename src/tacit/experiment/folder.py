@@ -4,6 +4,7 @@ experiment.toml   the resolved value          metrics.jsonl   one line per round
 checkpoint/       what the next round needs   model/          the selected round
 sealed/           test ranks nobody has seen  ranks.parquet   the selected round's, released
 run.json          the result                  report.html     the result for people
+catalogue/        items that joined later, by `tacit add-items`
 """
 
 from __future__ import annotations
@@ -56,6 +57,10 @@ class RunFolder:
     @property
     def model_dir(self) -> Path:
         return self.path / "model"
+
+    @property
+    def catalogue_dir(self) -> Path:
+        return self.path / "catalogue"
 
     def sealed_file(self, round_number: int) -> Path:
         return self.path / "sealed" / f"round-{round_number:06d}.parquet"

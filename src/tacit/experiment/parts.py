@@ -11,6 +11,13 @@ from tacit.channel.clip import Clip
 from tacit.channel.dense import Dense
 from tacit.channel.gaussian import Gaussian
 from tacit.channel.laplace import Laplace
+from tacit.cold.corrected import Corrected
+from tacit.cold.diffusion import Diffusion
+from tacit.cold.mapping import Mapping
+from tacit.cold.nearest import Nearest
+from tacit.cold.no_row import NoRow
+from tacit.cold.random_rows import RandomRows
+from tacit.cold.ridge import Ridge
 from tacit.core.method import Method
 from tacit.core.optim import OPTIMISERS
 from tacit.items.appended import Appended
@@ -32,6 +39,7 @@ from tacit.methods.feddae import FedDAE
 from tacit.methods.fedease import FedEase
 from tacit.methods.fedpergnn import FedPerGNN
 from tacit.methods.fedspectral import FedSpectral
+from tacit.methods.mean_profile import MeanProfile
 from tacit.methods.metamf import MetaMF
 from tacit.methods.mf import Mf
 from tacit.methods.ncf import Ncf
@@ -47,6 +55,7 @@ from tacit.server.graph import GraphMean
 from tacit.server.mean import Mean
 from tacit.server.steps import ServerSteps
 from tacit.sync.additive import Additive
+from tacit.sync.anchored import Anchored
 from tacit.sync.contrast import GroupKept
 from tacit.sync.guidance import AdaptiveGuidance
 from tacit.sync.isolated import Isolated
@@ -68,6 +77,7 @@ PARTS: dict[str, type] = {
     "neumf": NeuMf,
     "feddae": FedDAE,
     "metamf": MetaMF,
+    "mean_profile": MeanProfile,
     "fedpergnn": FedPerGNN,
     "dot": DotProduct,
     "linear_head": LinearHead,
@@ -88,6 +98,7 @@ PARTS: dict[str, type] = {
     "guidance": AdaptiveGuidance,
     "additive": Additive,
     "proximal": Proximal,
+    "anchored": Anchored,
     "group_kept": GroupKept,
     "joint": Joint,
     "alternate": Alternate,
@@ -104,6 +115,13 @@ PARTS: dict[str, type] = {
     "server_steps": ServerSteps,
     "graph_mean": GraphMean,
     "cluster_mean": ClusterMean,
+    "diffusion": Diffusion,
+    "corrected": Corrected,
+    "mapping": Mapping,
+    "ridge": Ridge,
+    "nearest": Nearest,
+    "random_rows": RandomRows,
+    "no_row": NoRow,
 }
 
 PART_NAMES: dict[type, str] = {part: name for name, part in PARTS.items()}

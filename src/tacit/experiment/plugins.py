@@ -10,6 +10,7 @@ from typing import Any
 from tacit.core.method import Method
 from tacit.errors import TacitError, nearest
 from tacit.experiment.codec import check_leaf
+from tacit.plugins import cold
 from tacit.plugins.channel import clip, gaussian, laplace
 from tacit.plugins.dual_personalised import dual_personalised
 from tacit.plugins.fedrkg import fedrkg, global_table, knowledge_guidance, personal_table
@@ -50,6 +51,18 @@ PLUGINS: dict[str, Plugin] = {
     "id_only": Plugin(
         id_only_control, "an id table as wide as fusion's, projected, no content", "fedmr"
     ),
+    "mdifffr": Plugin(
+        cold.mdifffr, "rows for untouched items from a diffusion that content guides", "mdifffr"
+    ),
+    "light_mdifffr": Plugin(
+        cold.light_mdifffr, "MDiffFR that learns in every second round", "mdifffr"
+    ),
+    "ifedrec": Plugin(
+        cold.ifedrec, "rows from a map of content, to which clients are pulled", "mdifffr"
+    ),
+    "ridge": Plugin(cold.ridge, "rows for untouched items by linear regression on content"),
+    "nearest": Plugin(cold.nearest, "rows for untouched items: the mean of their neighbours'"),
+    "random_rows": Plugin(cold.random_rows, "control: rows that know nothing of the item"),
     "gie": Plugin(global_table, "FedRKG's ablation: the global table replaces all", "fedrkg", 1000),
     "pie": Plugin(personal_table, "FedRKG's ablation: tables never meet", "fedrkg", 1000),
 }

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 from typing import Any
 
 from tacit.core.method import Method
-from tacit.data.protocol import PROTOCOLS, Protocol, SplitRule
+from tacit.data.protocol import PROTOCOLS, Protocol, SplitRule, among_cold_items
 from tacit.data.sources import SOURCES
 from tacit.engines.participation import Participation
 from tacit.errors import TacitError, nearest
@@ -27,6 +27,7 @@ SPLITS: dict[str, dict[str, str]] = {
     "labels": {"kind": "labels"},
     "released": {"kind": "released", "order": "time"},
 }
+COLD_SPLITS = ("cold", "cold_together")  # items are held out, not interactions
 
 
 def resolve(
@@ -63,7 +64,17 @@ def resolve(
             raise TacitError(f"{method} has no parts to plug into; drop --with {spelling}.")
         built = apply_plugin(built, spelling)
     chosen = protocol_named(protocol, method, plugins)
-    if split is None and data in SOURCES and not SOURCES[data].has_time:
+    if split is None and isinstance(built, Method) and built.cold is not None:
+        split = "cold"
+    if split in COLD_SPLITS:
+        chosen = _cold(chosen, split, data)
+        split = None
+    elif (
+        split is None
+        and not chosen.split.is_cold
+        and data in SOURCES
+        and not SOURCES[data].has_time
+    ):
         # what a source without times is split by, unless somebody says: the papers' pseudo-time
         # under their protocols, chance under ours
         split = "random" if chosen.is_clean else "item_appearance"
@@ -152,6 +163,17 @@ def protocol_named(name: str, method: str, plugins: Sequence[str]) -> Protocol:
     return PROTOCOLS[name]
 
 
+def _cold(protocol: Protocol, split: str, data: str) -> Protocol:
+    """A protocol for items that nobody has touched, by the published split where there is one;
+    `cold_together` ranks them among all items."""
+    chosen = protocol if protocol.split.is_cold else among_cold_items(protocol)
+    if data in SOURCES and SOURCES[data].cold_split is not None:
+        chosen = replace(chosen, split=replace(chosen.split, kind="cold_published"))
+    if split == "cold_together":
+        chosen = replace(chosen, valid_mask="train", test_mask="train+valid")
+    return chosen
+
+
 def split_named(name: str, base: SplitRule) -> SplitRule:
     """A split by its short name, with the other fields of `base`.
 
@@ -159,7 +181,7 @@ def split_named(name: str, base: SplitRule) -> SplitRule:
     'random'
     """
     if name not in SPLITS:
-        raise TacitError(f"Unknown split {name!r}; {nearest(name, SPLITS)}")
+        raise TacitError(f"Unknown split {name!r}; {nearest(name, [*SPLITS, *COLD_SPLITS])}")
     return replace(base, **SPLITS[name])  # type: ignore[arg-type]
 
 

@@ -22,6 +22,7 @@ from tacit.evaluation.metrics import parse_metric, summary
 from tacit.evaluation.ranking import Evaluation, rank
 from tacit.evaluation.ranks import Ranks
 from tacit.evaluation.references import chance, never_sampled_scores, popularity_scores
+from tacit.experiment.cold_result import cold_result
 from tacit.experiment.course import Course
 from tacit.experiment.prepare import Prepared
 from tacit.experiment.spec import Experiment
@@ -121,7 +122,10 @@ def make_result(
     shares = by_warmth(test.full, popularity_I, cutoffs, ties=protocol.ties)
     rule = settled(protocol.split, prepared.dataset)
     kind = "full-ranking" if protocol.select_on == "full" else "sampled-candidates"
-    return {
+    more: dict[str, Any] = {}
+    if split.train.warm_W is not None:
+        more["cold"] = cold_result(experiment, prepared, course, test)
+    return more | {
         "method": experiment.name,
         "plugins": list(experiment.plugins),
         "dataset": experiment.data.name,

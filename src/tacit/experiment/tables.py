@@ -21,7 +21,7 @@ def headline(run: Mapping[str, Any]) -> int:
     >>> headline({"select_metric": "HR@50"}), headline({})
     (50, 10)
     """
-    return int(str(run.get("select_metric") or "@10").partition("@")[2])
+    return int(str(run.get("select_metric") or "@10").partition("@")[2].partition("+")[0])
 
 
 def main_columns(run: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:

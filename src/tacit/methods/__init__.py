@@ -1,6 +1,8 @@
 """Papers and controls as expressions over parts. To add one: a file here, and one line below."""
 
 from tacit.methods.cofedrec import cofedrec as cofedrec
+from tacit.methods.cs_fcf import cs_fcf as cs_fcf
+from tacit.methods.cs_fcf import cs_fedncf as cs_fedncf
 from tacit.methods.ease import Ease as Ease
 from tacit.methods.entry import METHODS as METHODS
 from tacit.methods.entry import Entry as Entry
@@ -18,7 +20,12 @@ from tacit.methods.fedrecon import fedrecon as fedrecon
 from tacit.methods.fedspectral import FedSpectral as FedSpectral
 from tacit.methods.fedvbpr import fedvbpr as fedvbpr
 from tacit.methods.gpfedrec import gpfedrec as gpfedrec
+from tacit.methods.ifedrec import ifedncf as ifedncf
+from tacit.methods.ifedrec import ipfedrec as ipfedrec
 from tacit.methods.local_only import local_only as local_only
+from tacit.methods.mdifffr import cold_pfedrec as cold_pfedrec
+from tacit.methods.mdifffr import mdifffr as mdifffr
+from tacit.methods.mean_profile import MeanProfile as MeanProfile
 from tacit.methods.metamf import MetaMF as MetaMF
 from tacit.methods.mf import Mf as Mf
 from tacit.methods.ncf import Ncf as Ncf

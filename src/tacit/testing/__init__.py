@@ -1,5 +1,6 @@
 """Tests that every part inherits, shipped so that parts written elsewhere can be held to them."""
 
+from tacit.testing.cold_tests import ColdTests
 from tacit.testing.direct_tests import DirectTests
 from tacit.testing.method_tests import FederatedTests, MethodTests
 from tacit.testing.part_tests import ChannelTests, SyncTests
@@ -7,6 +8,7 @@ from tacit.testing.worlds import checkerboard, noise, ragged
 
 __all__ = [
     "ChannelTests",
+    "ColdTests",
     "DirectTests",
     "FederatedTests",
     "MethodTests",

@@ -1,0 +1,59 @@
+"""CS_FCF and CS_FedNCF: no item table at all; clients train a linear map from content to rows.
+
+No paper defines them. This is the reading of IFedRec's overview: item attributes go to the clients,
+A in e_i = A f_i is trained there and averaged, and a cold item is simply A f_c. The printed rows of
+MDiffFR cannot be replicated exactly.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from tacit.backbones.head import LinearHead
+from tacit.backbones.mlp import SharedMlp
+from tacit.cold.no_row import NoRow
+from tacit.core.method import Method
+from tacit.core.optim import Sgd
+from tacit.data.sampling import Sampling
+from tacit.local.joint import Joint
+from tacit.methods.entry import METHODS, Entry
+from tacit.plugins.fusion import fedmr
+
+
+def cs_fcf(dim: int = 64, rate: float = 0.1, modality: str = "text") -> Method:
+    """A private linear scorer over a shared map of content.
+
+    >>> cs_fcf().items.modalities, cs_fcf().cold
+    (('text',), NoRow())
+    """
+    return _content_alone(Method(LinearHead(dim), local=Joint(Sgd(rate))), modality)
+
+
+def cs_fedncf(dim: int = 64, rate: float = 0.1, modality: str = "text") -> Method:
+    """A private user vector, and a shared perceptron over a shared map of content.
+
+    >>> cs_fedncf().backbone.layers
+    (64, 1)
+    """
+    return _content_alone(Method(SharedMlp(dim, (dim, 1)), local=Joint(Sgd(rate))), modality)
+
+
+def _content_alone(method: Method, modality: str) -> Method:
+    """Items are what a map makes of their content; the row of the table is one number, unread."""
+    encoded = fedmr(method, f"single_{modality}", modality, sends="change", id_width=1)
+    return replace(encoded, sampling=Sampling(negatives=5), cold=NoRow())
+
+
+METHODS["cs_fcf"] = Entry(
+    build=cs_fcf,
+    summary="private linear scorer over a shared map of content, no item table",
+    rounds=100,
+    protocol="mdifffr",
+)
+
+METHODS["cs_fedncf"] = Entry(
+    build=cs_fedncf,
+    summary="private user vector, shared perceptron over a shared map of content",
+    rounds=100,
+    protocol="mdifffr",
+)
