@@ -1,0 +1,1 @@
+"""What others can read out of what is sent, measured by trying."""
