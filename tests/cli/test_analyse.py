@@ -54,6 +54,8 @@ def test_mistakes(trained):
     for arguments, sentence in (
         (("curve", "fedmf"), "Unknown analysis 'curve'; did you mean 'curves'?"),
         (("curves", "nowhere"), "No run at 'nowhere'"),
+        (("clouds", "fedmf"), "fedmf makes no rows for new items"),
+        (("clouds", "fedmf", "pfedrec"), "clouds trains one run again, not 2"),
         (("gates", "fedmf"), "fedmf has no gates"),
         (("router", "fedmf"), "fedmf reads nothing of an item but its id"),
         (("modalities", "fedmf"), "fedmf reads nothing of an item but its id"),

@@ -456,3 +456,35 @@ def test_what_the_server_can_read_is_said_with_and_without_noise(tmp_path: Path)
         "Laplace noise, scale 0.1 per entry and client",
         "how much the noise hides is not accounted for yet",
     ]
+
+
+RECALLS = ["Recall@20", "Recall@50", "Recall@100"]
+
+
+def test_runs_on_untouched_items_also_write_recall_and_resume_to_the_same_lines(
+    tmp_path: Path,
+) -> None:
+    experiment = resolve("pfedrec", plugins=["mdifffr"], rounds=4, sets=["backbone.dim=8"])
+    result = run(experiment, tmp_path / "whole")
+    with pytest.raises(RuntimeError, match="killed"):
+        run(experiment, tmp_path / "parts", watch=Stopper(3), checkpoint_seconds=0)
+    run(experiment, tmp_path / "parts", resume=True, checkpoint_seconds=0)
+    whole, parts = (tmp_path / name / "metrics.jsonl" for name in ("whole", "parts"))
+    assert whole.read_bytes() == parts.read_bytes()
+    lines = lines_of(tmp_path / "whole")
+    for line in lines:
+        assert [name for name in line["valid"]["full"] if "Recall" in name] == RECALLS
+        assert not any("Recall" in name for name in line["valid"]["sampled99"])
+    # the protocol selects by the mean of the three
+    means = [np.mean([line["valid"]["full"][name] for name in RECALLS]) for line in lines]
+    released = result["test_released"]
+    assert released["validation_value"] == pytest.approx(max(means), abs=1e-12)
+    assert means[released["round"] - 1] == pytest.approx(max(means), abs=1e-12)
+
+
+def test_other_runs_write_no_recall(tmp_path: Path) -> None:
+    """Not even with a generator: their lines stay as they were."""
+    experiment = resolve("pfedrec", plugins=["ridge"], rounds=1, split="time")
+    run(experiment, tmp_path / "one")
+    (line,) = lines_of(tmp_path / "one")
+    assert list(line["valid"]["full"]) == ["HR@10", "NDCG@10"]

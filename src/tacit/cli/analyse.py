@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from tacit.cli import options
-from tacit.cli.machine import one_torch_thread
+from tacit.cli.machine import cores, one_torch_thread
 from tacit.cli.output import say, say_json, show
 
 
@@ -16,7 +17,7 @@ def analyse(
     name: Annotated[
         str,
         typer.Argument(
-            help="embeddings, inference, curves, groups, gates, router, modalities or cost."
+            help="embeddings, inference, curves, groups, gates, router, modalities, clouds or cost."
         ),
     ],
     runs: Annotated[list[Path], typer.Argument(metavar="RUN...", help="Folders of finished runs.")],
@@ -26,7 +27,10 @@ def analyse(
     projection: Annotated[
         str | None, typer.Option(help="embeddings, modalities: pca (default) or tsne.")
     ] = None,
-    metric: Annotated[str | None, typer.Option(help="curves: HR@10 (default) or NDCG@10.")] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="curves: HR@10 (default), NDCG@10, ..; cold split: Recall@20, .."),
+    ] = None,
     ranking: Annotated[
         str | None, typer.Option(help="curves: full (default) or sampled99.")
     ] = None,
@@ -40,11 +44,14 @@ def analyse(
 ) -> None:
     """Look into finished runs: a figure (PNG and SVG), its numbers (CSV), and a short table."""
     from tacit.analysis.analyses import analyse as analyse_runs
+    from tacit.cli.progress import Bar
     from tacit.cli.tables import plain_table
 
     flags = options.given(user=user, projection=projection, metric=metric, ranking=ranking, n=n)
     one_torch_thread()
-    finding, files = analyse_runs(name, runs, out, **flags)
+    finding, files = analyse_runs(
+        name, runs, out, threads=cores(), watch=Bar(), warn=partial(typer.echo, err=True), **flags
+    )
     if as_json:
         tables = {table.name: table.records() for table in (*finding.tables, *finding.unprinted)}
         say_json(

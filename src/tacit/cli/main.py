@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli import data
+from tacit.cli import attack, data
+from tacit.cli.add_items import add_items
 from tacit.cli.analyse import analyse
 from tacit.cli.audit import audit
 from tacit.cli.bench import bench
@@ -37,8 +38,10 @@ app.command("demo")(demo)
 app.command("train")(train)
 app.command("evaluate")(evaluate)
 app.command("recommend")(recommend)
+app.command("add-items")(add_items)
 app.command("compare")(compare)
 app.command("audit")(audit)
+app.add_typer(attack.app, name="attack")
 app.command("sweep")(sweep)
 app.command("analyse")(analyse)
 app.command("table")(table)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -30,37 +29,42 @@ def recommend(
     as_json: options.Json = False,
 ) -> None:
     """The best items for a person who has not had them yet."""
+    from tacit.engines.explain import fused
+    from tacit.experiment.folder import RunFolder
     from tacit.experiment.recommend import recommend as recommend_items
 
     one_torch_thread()
     best = recommend_items(run, user=user, history=history, k=k, explain=explain)
+    nothing = explain and fused(RunFolder(run).experiment().method) is None
     if as_json:
         items = [_fields(line, explain) for line in best]
-        said = {"note": NOTHING} if explain and not _explained(best) else {}
+        said = {"note": NOTHING} if nothing else {}
         say_json({"run": str(run), "user": user, "items": items, **said})
         return
     from tacit.cli.tables import plain_table
 
+    columns = ["rank", "item", "title", "score"]
     rows = [[str(line.rank), line.item, line.title or "", f"{line.score:.4f}"] for line in best]
-    show(plain_table(None, ["rank", "item", "title", "score"], rows, numbers=1))
-    if explain and not _explained(best):
+    if any(line.new for line in best):
+        columns.insert(3, "joined")
+        for line, row in zip(best, rows, strict=True):
+            row.insert(3, "new" if line.new else "")
+    show(plain_table(None, columns, rows, numbers=1))
+    if nothing:
         say(f"note      {NOTHING}")
     elif explain:
         for line in best:
-            assert line.reason is not None
-            say(f"{line.rank:<9} {line.item}: {line.reason.says()}")
+            reason = NO_REASON if line.reason is None else line.reason.says()
+            say(f"{line.rank:<9} {line.item}: {reason}")
         say(f"note      {LIFTS}")
 
 
 NOTHING = "This run reads nothing of an item but its id, so there is nothing else to explain."
+NO_REASON = "did not exist in training; its row was made from its content."
 LIFTS = (
     "All numbers are logits against the mean item of the catalogue: what a view or an input brings "
     "to every item alike moves none."
 )
-
-
-def _explained(best: Sequence[Recommendation]) -> bool:
-    return any(line.reason is not None for line in best)
 
 
 def _fields(line: Recommendation, explain: bool) -> dict[str, Any]:

@@ -34,15 +34,22 @@ class Images:
 
     @classmethod
     def of(cls, items: Items, folder: Path) -> Images:
-        """Look for `ID.jpg`, `ID.png`, … of every item in the folder."""
-        files = _files(folder)
-        ids = tuple(name for name in items.ids if name in files)
-        if not ids:
+        """Look for `ID.jpg`, `ID.png`, … of every item in the folder; there must be some."""
+        found = cls.found(items, folder)
+        if not found.ids:
+            files = _files(folder)
             shown = next(iter(files.values())).name if files else "no picture"
             raise TacitError(
                 f"No picture in {str(folder)!r} is named by an item id (it holds {shown}; the "
                 f"first item is {items.ids[0]!r}, so its picture would be {items.ids[0]}.jpg)."
             )
+        return found
+
+    @classmethod
+    def found(cls, items: Items, folder: Path) -> Images:
+        """The same, where it may be that no item has a picture."""
+        files = _files(folder)
+        ids = tuple(name for name in items.ids if name in files)
         return cls(
             ids=ids,
             files=tuple(files[name] for name in ids),

@@ -29,8 +29,14 @@ class Items:
     texts: Mapping[str, tuple[str, ...]]
 
 
-def read_items(path: Path, columns: Sequence[str] = (), id_column: str | None = None) -> Items:
-    """Read a CSV, TSV (also gzipped) or Parquet file of items.
+def read_items(
+    path: Path,
+    columns: Sequence[str] = (),
+    id_column: str | None = None,
+    *,
+    optional: Sequence[str] = (),
+) -> Items:
+    """Read a CSV, TSV (also gzipped) or Parquet file of items; `optional` columns where they are.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -54,7 +60,9 @@ def read_items(path: Path, columns: Sequence[str] = (), id_column: str | None = 
         raise TacitError(f"{str(path)!r} holds no items: it has column names but no rows.")
     ids = tuple(ids_of(frame[chosen], str(path)).to_list())
     _refuse_odd_ids(ids, chosen, path)
-    return Items(ids, {name: _texts(frame[name], path) for name in columns})
+    there = [name for name in optional if name in frame.columns]
+    read = dict.fromkeys((*columns, *there))
+    return Items(ids, {name: _texts(frame[name], path) for name in read})
 
 
 def _refuse_odd_ids(ids: tuple[str, ...], column: str, path: Path) -> None:
