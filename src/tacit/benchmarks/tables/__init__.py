@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from tacit.benchmarks.tables.bars import BARS
+from tacit.benchmarks.tables.coldstart import COLDSTART
+from tacit.benchmarks.tables.coldstart_ablations import COLDSTART_ABLATIONS
 from tacit.benchmarks.tables.definition import Table
 from tacit.benchmarks.tables.fedmr_ablations import FEDMR_ABLATIONS
 from tacit.benchmarks.tables.fedmr_ku import FEDMR_KU
@@ -23,5 +25,7 @@ TABLES: dict[str, Table] = {
         FEDMR_KU,
         FEDMR_ML,
         FEDMR_ABLATIONS,
+        COLDSTART,
+        COLDSTART_ABLATIONS,
     )
 }

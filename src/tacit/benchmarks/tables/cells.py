@@ -93,6 +93,8 @@ def experiment_of(
     """
     row, data, paper = place.row, place.data, place.column == "paper"
     here = [setting for name, setting in row.on if name == data.name]
+    if table.split_seeds:
+        here.append((f"protocol.split.seed={seed}",))
     return resolve(
         row.method,
         data=data.source,

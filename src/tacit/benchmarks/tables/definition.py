@@ -81,7 +81,8 @@ class Table:
     `tolerance` points from print, and a cell that does so without one is listed. Datasets stand in
     the order of what they cost. `settings` is how many every row tries. `against` names the row
     that a sentence made from the numbers is about. `warmth` asks for what warm and unseen test
-    items contribute, apart.
+    items contribute, apart. With `split_seeds` a seed also seeds the split, and `cold` asks for
+    what stands beside a result on untouched items.
 
     >>> Table("few", "Few", (Row("a", "fedmf"),), (Data("planted"),), (("full", "HR@10"),), 2)
     Traceback (most recent call last):
@@ -102,6 +103,8 @@ class Table:
     against: str | None = None
     seeds: int = 3  # how many are run where nobody says
     warmth: bool = False
+    split_seeds: bool = False
+    cold: bool = False
 
     def __post_init__(self) -> None:
         rows, data = [row.name for row in self.rows], [one.name for one in self.datasets]

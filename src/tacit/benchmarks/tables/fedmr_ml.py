@@ -42,7 +42,13 @@ ROWS = (
     ),
 )
 
-WHY: dict[tuple[str, str, Column], str] = {}
+OTHERS = (
+    "other features than print's, settings chosen on validation and not on test, and scorers that "
+    "are restored"
+)
+WHY: dict[tuple[str, str, Column], str] = {
+    (r.name, DATA, column): OTHERS for r in ROWS for column in ("paper", "clean")
+}
 
 FEDMR_ML = Table(
     name="fedmr-ml",

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from tacit.benchmarks.tables.cell_text import cell_text, done_of, line, metric_text, values_of
 from tacit.benchmarks.tables.cells import Place
+from tacit.benchmarks.tables.cold_lines import cold_lines
 from tacit.benchmarks.tables.definition import Column, Data, Metric, Printed, Table
 from tacit.benchmarks.tables.ledger import Ledger
 from tacit.benchmarks.tables.record import metric_key
@@ -33,6 +34,7 @@ def as_markdown(table: Table, ledger: Ledger, seeds: int, verdict: Sequence[str]
         lines += [f"## {data.name}", "", *([data.note, ""] if data.note else [])]
         lines += _compared(table, data, ledger) if table.paper else _plain(table, data, ledger)
         lines += warmth_lines(table, data, ledger)
+        lines += cold_lines(table, data, ledger)
         lines.append("")
     if verdict:
         lines += ["## What the numbers say", "", *(f"- {said}" for said in verdict), ""]

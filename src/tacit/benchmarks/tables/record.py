@@ -45,6 +45,8 @@ def done_record(
     """A finished cell: its numbers, those of the references, and where they come from."""
     result = folder.result()
     apart = {"breakdown": _breakdown(table, result)} if table.warmth else {}
+    if table.cold:
+        apart["cold"] = result["cold"]
     names = {metric_key((kind, name)): (kind, name) for kind, name in table.metrics}
     return {
         **undone_record(cell, "done"),
