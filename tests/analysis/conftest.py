@@ -45,3 +45,22 @@ def fused_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         run(resolve(base, plugins=[plugin], rounds=2, sets=small), place / name)
     run(resolve("fedvbpr", protocol="clean", rounds=2, sets=["backbone.dim=8"]), place / "vbpr")
     return place
+
+
+@pytest.fixture(scope="session")
+def cold_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Generators beside PFedRec: on untouched items, ranked alone and among all, and on all items;
+    `first` is the first round of `cold` as a run of its own."""
+    torch.set_num_threads(1)
+    place = tmp_path_factory.mktemp("cold")
+    for name, plugin, rounds, split in (
+        ("cold", "mdifffr", 4, "cold"),
+        ("first", "mdifffr", 1, "cold"),
+        ("together", "ridge", 2, "cold_together"),
+        ("warm", "ridge", 1, "time"),
+    ):
+        sets = ["backbone.dim=8"]
+        chosen = resolve("pfedrec", plugins=[plugin], rounds=rounds, split=split, sets=sets)
+        run(chosen, place / name)
+    run(resolve("popularity", split="cold"), place / "popularity")
+    return place

@@ -12,8 +12,10 @@ from tacit.errors import TacitError
 
 
 @pytest.mark.parametrize("name", list(ANALYSES))
-def test_files(runs, fused_runs, tmp_path, name):
+def test_files(runs, fused_runs, cold_runs, tmp_path, name):
     run = fused_runs / "mixed" if name in ("router", "modalities") else runs / "gated"
+    if name == "clouds":
+        run = cold_runs / "cold"
     finding, files = analyse(name, [run], tmp_path / "one")
     assert {path.name for path in files} == {path.name for path in (tmp_path / "one").iterdir()}
     assert {f"{name}.png", f"{name}.svg", f"{name}.csv"} <= {path.name for path in files}

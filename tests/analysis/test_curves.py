@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -61,3 +62,28 @@ def test_losses_of_several_runs_in_one_figure(runs):
 
 def test_no_panel_for_losses_that_nobody_has(runs):
     assert len(curves(finished_runs([runs / "popularity"])).figure.axes) == 1
+
+
+def test_runs_on_untouched_items_show_recall(runs, cold_runs):
+    (run,) = finished_runs([cold_runs / "cold"])
+    finding = curves([run])
+    expected = [line["valid"]["full"]["Recall@20"] for line in run.history]
+    assert [row["Recall@20"] for row in finding.unprinted[0].records()] == expected
+    assert finding.figure.axes[0].get_ylabel() == "validation Recall@20, full ranking"
+    assert "Recall@100" in curves([run], metric="Recall@100").unprinted[0].header
+    # only the full ranking has recall; other runs have none, and are shown as ever
+    assert "HR@10" in curves([run], ranking="sampled99").unprinted[0].header
+    assert "HR@10" in curves(finished_runs([runs / "fedmf"])).unprinted[0].header
+    with pytest.raises(TacitError, match="No 'Recall@20' by round in fedmf"):
+        curves(finished_runs([runs / "fedmf"]), metric="Recall@20")
+
+
+def test_a_run_from_before_recall_was_written_is_shown_by_hit_rate(cold_runs, tmp_path):
+    shutil.copytree(cold_runs / "cold", tmp_path / "old")
+    path = tmp_path / "old" / "metrics.jsonl"
+    first, *others = [json.loads(line) for line in path.read_text().splitlines()]
+    for name in ("Recall@20", "Recall@50", "Recall@100"):
+        del first["valid"]["full"][name]
+    path.write_text("".join(json.dumps(line) + "\n" for line in (first, *others)))
+    finding = curves(finished_runs([tmp_path / "old"]))
+    assert "HR@10" in finding.unprinted[0].header

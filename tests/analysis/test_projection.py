@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.analysis.projection import MOST_ITEMS, pca, tsne
+from tacit.analysis.projection import MOST_ITEMS, Plane, pca, tsne
 from tacit.errors import TacitError
 
 
@@ -24,6 +24,13 @@ def test_pca_keeps_distances_of_a_plane():
 
 def test_pca_of_one_dimension():
     assert pca(np.array([[0.0], [2.0]])).tolist() == [[-1.0, 0.0], [1.0, 0.0]]
+
+
+def test_a_plane_places_rows_that_it_was_not_fitted_on():
+    # rows along the second axis, wider than along the first; the third never moves
+    plane = Plane.of(np.array([[0.0, 3.0, 5.0], [0.0, -3.0, 5.0], [1.0, 0.0, 5.0], [-1.0, 0.0, 5]]))
+    assert plane.place(np.array([[2.0, 7.0, 9.0]])).round(9).tolist() == [[7.0, 2.0]]
+    assert Plane.of(np.array([[0.0], [2.0]])).place(np.array([[5.0]])).tolist() == [[4.0, 0.0]]
 
 
 def test_tsne_keeps_clusters_apart_and_repeats():

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tacit.analysis.clouds import clouds
 from tacit.analysis.cost import cost
 from tacit.analysis.curves import curves
 from tacit.analysis.embeddings import embeddings
@@ -18,6 +19,7 @@ from tacit.analysis.inference import inference
 from tacit.analysis.modalities import modalities
 from tacit.analysis.router import router
 from tacit.errors import TacitError, nearest
+from tacit.experiment.watch import Watcher
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Analysis:
     find: Callable[..., Finding]
     summary: str
     options: tuple[str, ...] = ()
+    trains: bool = False  # a run again; takes threads, who watches, and who hears of long work
 
 
 # To add one, write its file and name it here.
@@ -46,21 +49,30 @@ ANALYSES: dict[str, Analysis] = {
     "modalities": Analysis(
         modalities, "items of one user by each input, and mixed", ("user", "projection")
     ),
+    "clouds": Analysis(clouds, "warm rows against generated ones over rounds", trains=True),
     "cost": Analysis(cost, "numbers trained and held, bytes held and sent"),
 }
 
 
 def analyse(
-    name: str, folders: Sequence[str | Path], out: str | Path | None = None, **options: Any
+    name: str,
+    folders: Sequence[str | Path],
+    out: str | Path | None = None,
+    *,
+    threads: int = 1,
+    watch: Watcher | None = None,
+    warn: Callable[[str], None] | None = None,
+    **options: Any,
 ) -> tuple[Finding, list[Path]]:
     """Run one analysis on finished runs; the finding, and the files that were written.
 
-    Without `out` they go to the folder `analysis` of the first run.
+    Without `out` they go to the folder `analysis` of the first run. `threads`, `watch` and `warn`
+    are for an analysis that trains a run again.
 
     >>> analyse("group", ["runs/one"])
     Traceback (most recent call last):
-    tacit.errors.TacitError: Unknown analysis 'group'; did you mean 'groups'? Known: cost, curves, \
-embeddings, gates, groups, inference, modalities, router.
+    tacit.errors.TacitError: Unknown analysis 'group'; did you mean 'groups'? Known: clouds, cost, \
+curves, embeddings, gates, groups, inference, modalities, router.
     """
     if name not in ANALYSES:
         raise TacitError(f"Unknown analysis {name!r}; {nearest(name, ANALYSES)}")
@@ -71,5 +83,7 @@ embeddings, gates, groups, inference, modalities, router.
             raise TacitError(f"--{option} is not for {name}, which {takes}; leave it out.")
     if not folders:
         raise TacitError(f"{name} needs at least one finished run; give its folder.")
+    if ANALYSES[name].trains:
+        options |= {"threads": threads, "watch": watch, "warn": warn}
     finding = ANALYSES[name].find(finished_runs(folders), **options)
     return finding, finding.write(Path(folders[0]) / "analysis" if out is None else Path(out))

@@ -22,10 +22,16 @@ from tacit.experiment.figures import (
 )
 from tacit.experiment.sweep_result import RANKING_WORDS
 
+COLD_METRIC = "Recall@20"  # where every run has it: runs on untouched items, full ranking
 
-def curves(runs: Sequence[FinishedRun], *, metric: str = "HR@10", ranking: str = "full") -> Finding:
+
+def curves(
+    runs: Sequence[FinishedRun], *, metric: str | None = None, ranking: str = "full"
+) -> Finding:
     """The validation metric after every round that was evaluated, with the selected round marked,
     and beside it the training loss of every round, for runs that have one.
+
+    Without a name the metric is HR@10, and Recall@20 for runs on items that nobody has touched.
 
     >>> curves([], ranking="ful")
     Traceback (most recent call last):
@@ -34,6 +40,9 @@ def curves(runs: Sequence[FinishedRun], *, metric: str = "HR@10", ranking: str =
     if ranking not in RANKING_WORDS:
         raise TacitError(f"Unknown ranking {ranking!r}; {nearest(ranking, RANKING_WORDS)}")
     require_alike(runs)
+    if metric is None:
+        measured = [values for run in runs for values in _validated(run, ranking).values()]
+        metric = COLD_METRIC if all(COLD_METRIC in values for values in measured) else "HR@10"
     losses = {run.name: _losses(run) for run in runs}
     figure, panels = new_figure(2 if any(losses.values()) else 1, width=5.6)
     every, summary = [], []
@@ -108,7 +117,10 @@ def _line(panel: Axes, line: dict[int, float], selected: int, place: int, name: 
     shade, dots = colour(place), "." if len(line) < 30 else None
     panel.plot(list(line), list(line.values()), color=shade, label=name, marker=dots)
     if selected in line:
-        panel.plot(selected, line[selected], marker(place), color=shade, markersize=9)
+        # not clipped: the best round stands at the upper edge where all rounds are nearly as good
+        panel.plot(
+            selected, line[selected], marker(place), color=shade, markersize=9, clip_on=False
+        )
 
 
 def _losses(run: FinishedRun) -> dict[int, float]:
@@ -117,10 +129,16 @@ def _losses(run: FinishedRun) -> dict[int, float]:
     return {at: float(x) for at, x in known.items() if x is not None and math.isfinite(x)}
 
 
-def _points(run: FinishedRun, metric: str, ranking: str) -> list[tuple[int, float]]:
+def _validated(run: FinishedRun, ranking: str) -> dict[int, dict[str, float]]:
+    """What was measured, by round; never nothing."""
     valid = {r["round"]: r["valid"][ranking] for r in run.history if r.get("valid")}
     if not valid:
         raise TacitError(f"{run.name} has no round with validation; train again.")
+    return valid
+
+
+def _points(run: FinishedRun, metric: str, ranking: str) -> list[tuple[int, float]]:
+    valid = _validated(run, ranking)
     known = next(iter(valid.values()))
     if metric not in known:
         raise TacitError(f"No {metric!r} by round in {run.name}; {nearest(metric, known)}")

@@ -12,20 +12,44 @@ from tacit.errors import TacitError
 MOST_ITEMS = 5000  # of exact t-SNE, which keeps all pairs
 
 
+@dataclass(frozen=True, eq=False)
+class Plane:
+    """Two directions through a mean row: it also places rows that it was not fitted on.
+
+    >>> plane = Plane.of(np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]]))
+    >>> plane.place(np.array([[9.0, 12.0]])).round(6).tolist()
+    [[10.0, 0.0]]
+    """
+
+    mean_D: np.ndarray
+    direction_2D: np.ndarray
+
+    @classmethod
+    def of(cls, x_ID: np.ndarray) -> Plane:
+        """The first two principal components; the largest weight of each is positive."""
+        mean_D = np.asarray(np.mean(x_ID, axis=0, dtype=np.float64))
+        direction_2D = np.linalg.svd(_centred(x_ID, mean_D), full_matrices=False)[2][:2]
+        largest = np.abs(direction_2D).argmax(axis=1)
+        sign_2 = np.where(direction_2D[np.arange(len(direction_2D)), largest] < 0, -1.0, 1.0)
+        return cls(mean_D, direction_2D * sign_2[:, None])
+
+    def place(self, x_ID: np.ndarray) -> np.ndarray:
+        place_I2 = _centred(x_ID, self.mean_D) @ self.direction_2D.T
+        return np.where(np.abs(place_I2) < 1e-12, 0.0, place_I2)
+
+
+def _centred(x_ID: np.ndarray, mean_D: np.ndarray) -> np.ndarray:
+    centred = np.asarray(x_ID, dtype=np.float64) - mean_D
+    return centred if centred.shape[1] > 1 else np.pad(centred, ((0, 0), (0, 1)))
+
+
 def pca(x_ID: np.ndarray) -> np.ndarray:
-    """The first two principal components; the largest weight of each is positive.
+    """The rows in the plane of their own first two principal components.
 
     >>> pca(np.array([[0.0, 0.0], [3.0, 4.0], [6.0, 8.0]])).round(6).tolist()
     [[-5.0, 0.0], [0.0, 0.0], [5.0, 0.0]]
     """
-    centred = np.asarray(x_ID, dtype=np.float64) - np.mean(x_ID, axis=0, dtype=np.float64)
-    if centred.shape[1] < 2:
-        centred = np.pad(centred, ((0, 0), (0, 1)))
-    direction_2D = np.linalg.svd(centred, full_matrices=False)[2][:2]
-    largest = np.abs(direction_2D).argmax(axis=1)
-    sign_2 = np.where(direction_2D[np.arange(len(direction_2D)), largest] < 0, -1.0, 1.0)
-    place_I2 = centred @ (direction_2D * sign_2[:, None]).T
-    return np.where(np.abs(place_I2) < 1e-12, 0.0, place_I2)
+    return Plane.of(x_ID).place(x_ID)
 
 
 def tsne(x_ID: np.ndarray, perplexity: float = 30.0, steps: int = 500) -> np.ndarray:

@@ -14,6 +14,7 @@ from typing import Any
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric, parse_metric, summary
 from tacit.evaluation.ranking import Evaluation, rank
+from tacit.experiment.cold_result import CUTOFFS as COLD_CUTOFFS
 from tacit.experiment.course import Course, course_of
 from tacit.experiment.folder import RunFolder, write_text
 from tacit.experiment.prepare import Prepared, prepare
@@ -172,10 +173,13 @@ class _Run:
             self.course.mark_best()
             self._seal(number, rank(self.course.scores(), split.test))
         cutoffs = sorted({10, parse_metric(protocol.select_metric)[1]})
-        return {
+        values = {
             name: summary(ranks, cutoffs=cutoffs, names=("HR", "NDCG"), ties=protocol.ties)
             for name, ranks in (("full", valid.full), ("sampled99", valid.sampled))
         }
+        if split.train.warm_W is not None:  # untouched items are judged by their recall
+            values["full"] |= summary(valid.full, COLD_CUTOFFS, ("Recall",), protocol.ties)
+        return values
 
     def _seal(self, number: int, test: Evaluation) -> None:
         """Write the test ranks unread; only the selected round's will be opened."""
