@@ -93,6 +93,7 @@ def test_purposes_have_numbers_of_their_own() -> None:
         "RESAMPLE": 11,
         "CLIENT_NOISE": 12,
         "SWAP": 13,
+        "COLD": 14,
     }
 
 

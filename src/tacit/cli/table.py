@@ -53,7 +53,7 @@ def table(
 
     if name is None:
         for one in TABLES.values():
-            say(f"{one.name:18s}{one.title}: {_size(one)}")
+            say(f"{one.name:21s}{one.title}: {_size(one)}")
         return
     if name not in TABLES:
         raise TacitError(f"Unknown table {name!r}; {nearest(name, TABLES)}")
