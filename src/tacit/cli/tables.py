@@ -43,8 +43,10 @@ def full_columns(result: Mapping[str, Any]) -> tuple[str, ...]:
     >>> full_columns({"select_metric": "HR@50"})
     ('HR@10', 'HR@20', 'HR@50', 'NDCG@50')
     """
-    from tacit.experiment.tables import headline
+    from tacit.experiment.tables import COLD_COLUMNS, headline
 
+    if result.get("cold"):
+        return COLD_COLUMNS
     k = headline(result)
     if k == 10:
         return ("HR@5", "HR@10", "HR@20", "NDCG@10")
@@ -71,6 +73,22 @@ def _name(result: Mapping[str, Any]) -> str:
     return " + ".join([result["method"], *result["plugins"]])
 
 
+def _beside(result: Mapping[str, Any]) -> list[str]:
+    """What stands beside a result on items that nobody has touched."""
+    if not (cold := result.get("cold")):
+        return []
+    name = "Recall@20"
+    told = [f"one list for everybody has {name} {metric_text(cold['same_for_all'][name])}"]
+    if draws := cold.get("draws"):
+        told.append(
+            f"{draws['number']} draws of noise {metric_text(draws[name]['mean'])} ± "
+            f"{metric_text(draws[name]['deviation'])}"
+        )
+    if apart := cold.get("without_content"):
+        told.append(f"{apart['items']} test items have no content")
+    return [f"cold      {'; '.join(told)}"]
+
+
 def lines_of_result(result: Mapping[str, Any]) -> list[str]:
     """What must be known beside the numbers: where they come from, what they cost, who can read."""
     from tacit.experiment.comparison_text import mark
@@ -91,6 +109,7 @@ def lines_of_result(result: Mapping[str, Any]) -> list[str]:
         f"selected  round {result['selected_round']} of {result['rounds_run']} "
         f"({result['selection']})",
         *([f"unseen    {unseen}"] if unseen else []),
+        *_beside(result),
         f"bytes     {bytes_text(cost['bytes_up'])} up and {bytes_text(cost['bytes_down'])} down "
         f"per client{often}, {bytes_text(cost['bytes_total_to_selected_round'])} in all",
         f"privacy   {words}: {'; '.join(privacy['server_reads'])}",

@@ -131,7 +131,7 @@ def make_result(
         "dataset": experiment.data.name,
         "protocol": protocol.name,
         "clean": protocol.is_clean,
-        "split": f"{rule.kind} by {rule.order}",
+        "split": rule.kind if rule.is_cold else f"{rule.kind} by {rule.order}",
         "preset": experiment.preset,
         "seed": experiment.seed,
         "rounds": experiment.rounds,

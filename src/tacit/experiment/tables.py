@@ -15,6 +15,10 @@ REFERENCES = {
 }
 
 
+# what runs on untouched items are read by
+COLD_COLUMNS = ("Recall@20", "Recall@50", "Recall@100", "NDCG@20")
+
+
 def headline(run: Mapping[str, Any]) -> int:
     """The cut-off at which a run was selected and is read; runs that do not say are read at 10.
 
@@ -30,6 +34,8 @@ def main_columns(run: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     >>> main_columns({"select_metric": "HR@50"})["full"][-2:]
     ('HR@50', 'NDCG@50')
     """
+    if run.get("cold"):
+        return {"full": COLD_COLUMNS, SAMPLED: ("HR@10", "NDCG@10")}
     at = dict.fromkeys((10, 20, headline(run)))
     full = tuple(f"{name}@{k}" for k in at for name in ("HR", "NDCG"))
     return {"full": full, SAMPLED: ("HR@10", "NDCG@10")}
