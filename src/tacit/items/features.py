@@ -54,7 +54,7 @@ def width_of(name: str, content: Modalities | None) -> int:
         has = ", ".join(content) or "none"
         raise TacitError(
             f"The data has no content called {name!r} (it has: {has}); name others with "
-            "items.modalities, or make it with `tacit encode`."
+            "items.modalities or cold.features.modalities, or make it with `tacit encode`."
         )
     return int(content[name].value_IF.shape[1])
 
