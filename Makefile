@@ -51,7 +51,7 @@ ATTACKED = --data ml-100k --rounds 60 --set evaluate_every=10
 attack-table: $(READY)
 	$(BIN)/tacit train mdifffr $(ATTACKED) --resume --out runs/attack/mdifffr
 	$(BIN)/tacit train mdifffr --preset released $(ATTACKED) --resume --out runs/attack/released
-	$(BIN)/tacit train mdifffr --preset tuned $(ATTACKED) --set cold.ridge.features.reduce=true --resume --out runs/attack/ours
+	$(BIN)/tacit train mdifffr --preset tuned $(ATTACKED) --set cold.first.features.reduce=true --resume --out runs/attack/ours
 	$(BIN)/tacit train ipfedrec --preset narrow $(ATTACKED) --set cold.features.reduce=true --resume --out runs/attack/ipfedrec
 	$(BIN)/tacit train ifedncf --preset narrow $(ATTACKED) --set cold.features.reduce=true --resume --out runs/attack/ifedncf
 	$(BIN)/tacit attack inversion runs/attack/mdifffr runs/attack/released runs/attack/ours runs/attack/ipfedrec runs/attack/ifedncf --out runs/attack/page

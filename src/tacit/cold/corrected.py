@@ -1,4 +1,4 @@
-"""A linear map in closed form, and a diffusion for what it leaves over."""
+"""A simple map speaks first, and a diffusion learns what it leaves over."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 from tacit.cold.diffusion import Diffusion
 from tacit.cold.features import Features
 from tacit.cold.ridge import Ridge
+from tacit.core.cold import ColdStart
 from tacit.core.types import Params
 from tacit.errors import TacitError
 
@@ -18,28 +19,30 @@ _MAP, _REST = "map.", "rest."
 
 @dataclass(frozen=True)
 class Corrected:
-    """row = ridge(features) + share · diffusion(features, noise).
+    """row = first(features) + share · diffusion(features, noise); `first` is a simple map without
+    noise of its own: a ridge, the nearest items.
 
-    The diffusion learns the warm table minus what the ridge makes of its features. Where content
-    says nothing beyond a linear map, what is left is noise around zero, and a small share does no
-    harm; where it does, the diffusion can find it. A share of 0 is the ridge alone. Both read the
-    features of the ridge.
+    The diffusion learns the warm table minus what the map makes of its features. Where content says
+    nothing beyond the map, what is left is noise around zero, and a small share does no harm; where
+    it does, the diffusion can find it. A share of 0 is the map alone. Both read its features.
 
     >>> Corrected(share=0.0).noise
     1
     """
 
-    ridge: Ridge = Ridge(Features(reduce=False))
+    first: ColdStart = Ridge(Features(reduce=False))
     diffusion: Diffusion = Diffusion(Features(reduce=False), standardise=True)
     share: float = 0.5
 
     def __post_init__(self) -> None:
+        if self.first.noise:
+            raise TacitError("cold.first draws noise of its own; use a ridge or the nearest items.")
         if not 0 <= self.share <= 1:
             raise TacitError(f"cold.share is {self.share}; it must lie between 0 and 1.")
 
     @property
     def features(self) -> Features:
-        return self.ridge.features
+        return self.first.features
 
     @property
     def noise(self) -> int:
@@ -50,9 +53,9 @@ class Corrected:
         return True
 
     def begin(self, width: int, feature_width: int, generator: np.random.Generator) -> Params:
-        first = self.ridge.begin(width, feature_width, generator)
+        first = self.first.begin(width, feature_width, generator)
         second = self.diffusion.begin(width, feature_width, generator)
-        # its last layer begins at zero: until it has learnt something, the ridge stands alone
+        # its last layer begins at zero: until it has learnt something, the map stands alone
         second = {n: x * 0 if n.startswith("tower3.") else x for n, x in second.items()}
         return _named(_MAP, first) | _named(_REST, second)
 
@@ -64,13 +67,13 @@ class Corrected:
         round_number: int,
         generator: np.random.Generator,
     ) -> Params:
-        linear = self.ridge.fit(_of(_MAP, p), table_WD, feature_WF, round_number, generator)
-        left_WD = table_WD - self.ridge.generate(linear, feature_WF, table_WD[:, None])
+        linear = self.first.fit(_of(_MAP, p), table_WD, feature_WF, round_number, generator)
+        left_WD = table_WD - self.first.generate(linear, feature_WF, table_WD[:, None])
         rest = self.diffusion.fit(_of(_REST, p), left_WD, feature_WF, round_number, generator)
         return _named(_MAP, linear) | _named(_REST, rest)
 
     def generate(self, p: Params, feature_CF: Tensor, noise_CND: Tensor) -> Tensor:
-        linear_CD = self.ridge.generate(_of(_MAP, p), feature_CF, noise_CND)
+        linear_CD = self.first.generate(_of(_MAP, p), feature_CF, noise_CND)
         rest_CD = self.diffusion.generate(_of(_REST, p), feature_CF, noise_CND)
         return linear_CD + self.share * rest_CD
 

@@ -50,7 +50,8 @@ COLDSTART = Table(
         "The four settings are two rates of the clients' items times two values of the "
         "generator's own knob, written down before any test part was ranked.",
         "MDiffFR as the paper prints its loss, with Adam; *released* has the code's weights and "
-        "plain descent; *ours* lets a closed-form linear map speak first and a diffusion on a "
-        "schedule that ends in noise learn what is left.",
+        "plain descent; *ours* lets a simple map speak first (two ridges and two numbers of "
+        "nearest items are tried) and a diffusion on a schedule that ends in noise learn what is "
+        "left.",
     ),
 )

@@ -60,8 +60,13 @@ TUNED = row(
     "mdifffr, ours",
     "mdifffr:preset=tuned",
     tuple(
-        (f"{RATE}=80", f"cold.ridge.strength={strength}", f"cold.share={share}")
-        for strength, share in ((0.03, 0.5), (0.3, 0.25), (3, 0.25), (3, 0.05))
+        (f"{RATE}=80", f"cold.first={first}", f"cold.share={share}")
+        for first, share in (
+            ('{part="ridge", strength=0.03}', 0.25),
+            ('{part="ridge", strength=3.0}', 0.05),
+            ('{part="nearest", neighbours=10}', 0.1),
+            ('{part="nearest", neighbours=30}', 0.05),
+        )
     ),
 )
 RIDGE = row("ridge", "ridge", tried("cold.strength", (80, 0.03), (80, 0.3), (80, 3), (20, 3)))
