@@ -10,7 +10,7 @@ import numpy as np
 from tacit.core.cold import ColdStart
 from tacit.core.compose import compose
 from tacit.core.method import Method
-from tacit.core.types import Params, Task
+from tacit.core.types import Task
 from tacit.engines.cold import ColdServer
 from tacit.engines.state import State
 from tacit.errors import TacitError
@@ -36,14 +36,6 @@ class ColdModel:
     @property
     def cold(self) -> ColdStart:
         return self.server.cold
-
-    @property
-    def p(self) -> Params:
-        return self.server.leaves(self.state)
-
-    @property
-    def width(self) -> int:
-        return self.server.algorithm.table_width
 
     @property
     def feature_IF(self) -> np.ndarray:
