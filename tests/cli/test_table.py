@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 from tacit.benchmarks.tables import TABLES
 from tacit.benchmarks.tables.definition import Data, Row, Table
@@ -37,6 +38,16 @@ def test_mistakes_are_one_line(tacit, few):
         2,
         "tacit: There is no folder 'docs/results' to publish into.\n",
     )
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a CUDA device")
+def test_a_device_that_is_not_there_is_refused_before_anything_is_written(tacit, few):
+    said = tacit("table", "few", "--device", "cuda")
+    assert (said.code, said.err) == (
+        2,
+        "tacit: There is no CUDA device here; use --device cpu.\n",
+    )
+    assert not Path("runs").exists()
 
 
 def test_the_plan_alone_runs_nothing_and_then_it_is_filled(tacit, few):

@@ -318,3 +318,52 @@ def test_why_not_fused(method: Method, reason: str) -> None:
     assert (
         why_not_fused(algorithm_for(fedmf(), few()), "cuda") == "the fused kernel runs on the CPU"
     )
+
+
+def test_a_block_goes_when_nobody_needs_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    # a block in a cycle would hold everybody's tables until the collector comes by
+    import gc
+    import weakref
+
+    from tacit.engines import cohort
+
+    gone: list[weakref.ref[Any]] = []
+
+    class Watched(cohort.BlockRun):
+        def __init__(self, *parts: Any) -> None:
+            super().__init__(*parts)
+            gone.append(weakref.ref(self))
+
+    monkeypatch.setattr(cohort, "BlockRun", Watched)
+    gc.disable()
+    try:
+        trace(fedmf(dim=4), few(), CohortEngine(fused="never"), rounds=2)
+        assert gone
+        assert all(block() is None for block in gone)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("most", [3, 0])
+def test_blocks_that_a_gpu_has_no_room_for_are_halved(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    from tacit.engines import cohort
+
+    class Narrow(cohort.BlockRun):
+        def train(self) -> float:
+            if len(self.user_B) > most:
+                raise torch.OutOfMemoryError("out of memory")
+            return super().train()
+
+    method, engine = fedmf(dim=4), CohortEngine(WIDE, fused="never", block=8)
+    whole = trace(method, few(), engine, rounds=2)
+    monkeypatch.setattr(cohort, "BlockRun", Narrow)
+    if most == 0:
+        with pytest.raises(TacitError, match="One client alone does not fit the memory of cpu"):
+            trace(method, few(), engine, rounds=2)
+    else:
+        parted = trace(method, few(), engine, rounds=2)
+        for leaf, value in whole.end.items():
+            assert same_to(value, parted.end[leaf], 1e-10 * whole.change(leaf)), leaf
+        assert parted.state.loss == pytest.approx(whole.state.loss, rel=1e-10)

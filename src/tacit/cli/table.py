@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -45,11 +46,13 @@ def table(
         int | None, typer.Option(help="Cells at the same time. Default: the cores.", metavar="N")
     ] = None,
     threads: options.Threads = None,
+    device: options.Device = None,
 ) -> None:
     """Re-make a printed table honestly; finished cells are used again."""
     from tacit.benchmarks.tables import TABLES
     from tacit.benchmarks.tables.fill import Filling
     from tacit.cli.progress import Bar
+    from tacit.experiment.federated_course import require_device
 
     if name is None:
         for one in TABLES.values():
@@ -58,8 +61,10 @@ def table(
     if name not in TABLES:
         raise TacitError(f"Unknown table {name!r}; {nearest(name, TABLES)}")
     one_torch_thread()
+    if device is not None:
+        require_device(device)
     filling = Filling(
-        TABLES[name],
+        replace(TABLES[name], device=device or "cpu"),
         out or Path("runs", "tables", name),
         seeds=TABLES[name].seeds if seeds is None else seeds,
         budget=budget * 3600,

@@ -74,8 +74,6 @@ class BlockRun:
             like = self.rows[leaf] if leaf in self.rows else self.p[leaf]
             self.summed[leaf] = torch.zeros(like.shape, dtype=like.dtype, device=device)
         self.slots = self._first_slots(state)
-        self.map_loss = vmap(self._loss, in_dims=(0, 0, 0, 0, None))
-        self.map_penalty = vmap(self._table_penalty)
 
     def _past(
         self, past: tuple[np.ndarray, np.ndarray] | None
@@ -172,7 +170,10 @@ class BlockRun:
             for leaf in leaves
             if leaf in self.still
         }
-        loss_B = self.map_loss(q, {**read, **constant}, label_BN, weight_BN, {**self.still, **felt})
+        # mapped here and not kept: a method of its own in a field would make the block a cycle, and
+        # tables of gigabytes would wait for the collector
+        map_loss = vmap(self._loss, in_dims=(0, 0, 0, 0, None))
+        loss_B = map_loss(q, {**read, **constant}, label_BN, weight_BN, {**self.still, **felt})
         self._pool(felt, loss_B)
         gradients = dict(
             zip(named, torch.autograd.grad(loss_B.sum(), free, materialize_grads=True), strict=True)
@@ -220,7 +221,7 @@ class BlockRun:
             return {}
         rows = {leaf: value[:active].detach() for leaf, value in self.rows.items()}
         free = [rows[leaf].requires_grad_() for leaf in moved]
-        total = self.map_penalty(rows).sum()
+        total = vmap(self._table_penalty)(rows).sum()
         return dict(zip(moved, torch.autograd.grad(total, free), strict=True))
 
     def _clip(self, gradients: Params, active: int) -> None:

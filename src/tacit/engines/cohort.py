@@ -120,7 +120,8 @@ class CohortEngine:
         order_P = np.argsort(-samples_U[participants.user_P], kind="stable")
         size = self._block_size(algorithm)
         shared = {leaf: value.to(self.device) for leaf, value in state.shared.items()}
-        for begin in range(0, len(order_P), size):
+        begin = 0
+        while begin < len(order_P):
             place_B = order_P[begin : begin + size]
             user_B = participants.user_P[place_B]
             draws = draw_block(
@@ -142,8 +143,18 @@ class CohortEngine:
             if not isinstance(server, TableRule):
                 weight_B *= [server.weight(int(n)) for n in train.positives.size_U[user_B]]
             weight_B *= participants.reports_P[place_B]
-            run = BlockRun(algorithm, state, shared, user_B, draws, self.device, past, weight_B)
-            totals.loss_sum += run.train()
+            try:
+                run = BlockRun(algorithm, state, shared, user_B, draws, self.device, past, weight_B)
+                totals.loss_sum += run.train()
+            except torch.OutOfMemoryError:  # of a GPU; nothing of the block was kept or sent yet
+                if size == 1:
+                    raise TacitError(
+                        f"One client alone does not fit the memory of {self.device}; use "
+                        "--device cpu."
+                    ) from None
+                size //= 2
+                continue
+            begin += size
             totals.samples += int(draws.samples_B.sum()) * local.epochs
             run.keep(state)
             totals.weight += float(weight_B.sum())

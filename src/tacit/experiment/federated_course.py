@@ -29,6 +29,19 @@ from tacit.experiment.checkpoint import load_pair, save_state
 from tacit.experiment.spec import Experiment
 
 
+def require_device(device: str) -> None:
+    """Refuses a device that nobody knows, or that is not there.
+
+    >>> require_device("cpu")
+    """
+    if device == "cpu":
+        return
+    if not device.startswith("cuda"):
+        raise TacitError(f"Unknown device {device!r}; use cpu or cuda.")
+    if not torch.cuda.is_available():
+        raise TacitError("There is no CUDA device here; use --device cpu.")
+
+
 def engine_of(experiment: Experiment, threads: int) -> Engine:
     """The engine an experiment asks for; refuses a device that is not there.
 
@@ -37,11 +50,7 @@ def engine_of(experiment: Experiment, threads: int) -> Engine:
     'LoopEngine'
     """
     dtype = torch.float64 if experiment.precision == "float64" else torch.float32
-    if experiment.device != "cpu":
-        if not experiment.device.startswith("cuda"):
-            raise TacitError(f"Unknown device {experiment.device!r}; use cpu or cuda.")
-        if not torch.cuda.is_available():
-            raise TacitError("There is no CUDA device here; use --device cpu.")
+    require_device(experiment.device)
     if experiment.engine == "loop":
         return LoopEngine(dtype)
     fused = {"auto": "auto", "cohort": "never", "fused": "always"}[experiment.engine]

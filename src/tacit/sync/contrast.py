@@ -101,7 +101,8 @@ def supervised_contrast(row_SD: Tensor, label_S: Tensor, temperature: float) -> 
     """
     unit_SD = torch.nn.functional.normalize(row_SD, dim=-1, eps=NORM_FLOOR)
     z_SD = unit_SD.detach()
-    member_SK = (label_S[:, None] == torch.arange(1, int(label_S.max()) + 1)).to(z_SD)
+    kind_K = torch.arange(1, int(label_S.max()) + 1, device=label_S.device)
+    member_SK = (label_S[:, None] == kind_K).to(z_SD)
     others_S = (member_SK @ member_SK.sum(0) - 1).clamp(min=0)
     anchor_S = others_S.clamp(max=1)
     toward_SD = member_SK @ (member_SK.T @ z_SD) - z_SD  # the sum of an item's positives

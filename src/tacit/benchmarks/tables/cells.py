@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -104,18 +104,22 @@ def experiment_of(
         seed=seed,
         split=None if paper else data.clean_split,
         duplicates=data.paper_duplicates if paper else None,
+        device=table.device,
         sets=(f"evaluate_every={row.evaluate_every}", *row.sets, *chain(*here), *setting),
     )
 
 
 def digest(experiments: Sequence[Experiment]) -> str:
-    """A short name of experiments that changes whenever one of them does.
+    """A short name of experiments that changes whenever one of them does; where they run is no
+    part of what they are.
 
     >>> one = resolve("fedmf")
-    >>> digest([one]) == digest([one]), digest([one]) == digest([resolve("fedmf", seed=1)])
-    (True, False)
+    >>> digest([one]) == digest([resolve("fedmf", device="cuda")])
+    True
+    >>> digest([one]) == digest([resolve("fedmf", seed=1)])
+    False
     """
-    text = "\n".join(dumps(experiment) for experiment in experiments)
+    text = "\n".join(dumps(replace(experiment, device="cpu")) for experiment in experiments)
     return hashlib.sha256(text.encode("utf-8")).hexdigest()[:10]
 
 

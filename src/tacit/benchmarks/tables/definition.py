@@ -105,6 +105,7 @@ class Table:
     warmth: bool = False
     split_seeds: bool = False
     cold: bool = False
+    device: str = "cpu"  # where cells run; the same cell on another device is not run again
 
     def __post_init__(self) -> None:
         rows, data = [row.name for row in self.rows], [one.name for one in self.datasets]

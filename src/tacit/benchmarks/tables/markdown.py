@@ -27,7 +27,7 @@ def as_markdown(table: Table, ledger: Ledger, seeds: int, verdict: Sequence[str]
         "number of seeds in brackets. 1+99 ranks the held-out item against 99 sampled ones, full "
         "against the whole catalogue.",
         "",
-        *(f"- {note}" for note in (*_rules(table), *table.notes)),
+        *(f"- {note}" for note in (*_rules(table), *table.notes, *_accelerated(ledger))),
         "",
     ]
     for data in table.datasets:
@@ -66,6 +66,19 @@ def _rules(table: Table) -> Iterable[str]:
     for length in sorted(lengths):
         names = [row.name for row in table.rows if (row.rounds, row.search_rounds) == length]
         yield f"Rounds {length[0]}, in the search {length[1]}: {', '.join(names)}."
+
+
+def _accelerated(ledger: Ledger) -> Iterable[str]:
+    """Which cells ran on a GPU, whose sums round otherwise than those of a CPU."""
+    where: dict[str, list[str]] = {}
+    for record in ledger.cells.values():
+        if " on cuda" in record.get("engine", ""):
+            names = where.setdefault(record["dataset"], [])
+            if record["row"] not in names:
+                names.append(record["row"])
+    if where:
+        told = "; ".join(f"{data}: {', '.join(rows)}" for data, rows in where.items())
+        yield f"Cells of these rows ran on a GPU (`--device cuda`): {told}."
 
 
 def far_from_print(table: Table, ledger: Ledger, place: Place, metric: Metric) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 from tacit.benchmarks.tables.cells import Place
@@ -78,24 +78,27 @@ def probe(experiment: Experiment, threads: int, clock: Callable[[], float]) -> T
     return Timing(ready - begun, min(seconds), min(looks))
 
 
-def guess(known: Timing, place: Place, other: str) -> Timing | None:
+def guess(known: Timing, place: Place, other: str, *, tables: bool = True) -> Timing | None:
     """A timing on the source `other` from one on a place's source, by their sizes.
 
     Ranking grows with users times items; a round with interactions, or with users times items where
-    every device holds a table of its own: the larger of the two is taken.
+    every device holds a table of its own: the larger of the two is taken, or with `tables=False`
+    interactions alone, the least that a round can take.
 
     >>> from tacit.benchmarks.tables.definition import Data
     >>> at = Place(Row("fedmf", "fedmf"), Data("ml-100k"), "clean")
     >>> round(guess(Timing(1.0, 0.1, 0.1), at, "ml-1m").round, 2)
     1.41
+    >>> round(guess(Timing(1.0, 0.1, 0.1), at, "ml-1m", tables=False).round, 2)
+    1.0
     """
     if place.data.source not in SOURCES or other not in SOURCES:
         return None
     small, large = SOURCES[place.data.source].statistics, SOURCES[other].statistics
     rows = large["interactions"] / small["interactions"]
-    tables = large["users"] * large["items"] / (small["users"] * small["items"])
-    scaled = (known.start * rows, known.round * max(rows, tables), known.evaluation * tables)
-    return replace(Timing(*scaled), how="guessed")
+    pairs = large["users"] * large["items"] / (small["users"] * small["items"])
+    a_round = known.round * (max(rows, pairs) if tables else rows)
+    return Timing(known.start * rows, a_round, known.evaluation * pairs, how="guessed")
 
 
 def probe_seconds(timing: Timing) -> float:
