@@ -12,10 +12,9 @@ from torch.func import vmap
 
 from tacit.core.compose import Algorithm
 from tacit.core.types import PAST, PAST_WEIGHT, Batch, Params
-from tacit.engines.base import Totals, upload_factor
 from tacit.engines.compiled import Block, descent_of
 from tacit.engines.draws import BlockDraws
-from tacit.engines.kernels.rows import add_rows, scatter_add
+from tacit.engines.kernels.rows import scatter_add
 from tacit.engines.state import State
 
 
@@ -264,58 +263,6 @@ class BlockRun:
         whole[:active] = value
         for slot, new in slots.items():
             self.slots[leaf][slot][:active] = new
-
-    def keep(self, state: State) -> None:
-        """What stays on the devices: private leaves, personal rows, persistent moments."""
-        for leaf in self.p:
-            if leaf in state.private:
-                state.private[leaf][self.user_B] = self.p[leaf].to(state.private[leaf].device)
-        for name, value in state.moments.items():
-            leaf, slot = name.split("/")
-            value[self.user_B] = self.slots[leaf][slot].to(value.device)
-        for leaf in self.algorithm.row_leaves:
-            if self.in_place or (leaf not in state.private and state.tuned is None):
-                continue
-            row_BRD = self.rows[leaf].cpu()
-            for b, user in enumerate(self.user_B.tolist()):
-                count = int(self.draws.rows_B[b])
-                if leaf in state.private:
-                    item_R = torch.from_numpy(self.draws.item_BR[b, :count])
-                    state.private[leaf][user].index_copy_(0, item_R, row_BRD[b, :count])
-                elif state.tuned is not None:
-                    state.tuned.write(user, self.draws.item_BR[b, :count], row_BRD[b, :count])
-
-    def send(self, totals: Totals, weight_B: np.ndarray) -> None:
-        """What leaves them: changes of shared leaves, through the channel, summed in float64."""
-        change: Params = {}
-        for leaf, value in self.pooled.items():
-            totals.change[leaf] += value.double().cpu().numpy()
-        for leaf in self.algorithm.uploads:
-            if leaf in self.still:
-                continue
-            if leaf in self.summed:
-                change[leaf] = self.summed[leaf]
-                continue
-            if leaf not in self.rows:
-                change[leaf] = self.p[leaf] - self.shared[leaf]
-                continue
-            start = self.shared[leaf].index_select(0, self.item_BR.view(-1))
-            width = self.item_BR.shape[1]
-            real = torch.arange(width) < torch.from_numpy(self.draws.rows_B)[:, None]
-            moved_BRD = self.rows[leaf] - start.view_as(self.rows[leaf])
-            change[leaf] = moved_BRD * real[..., None].to(self.device)
-        factor_B = upload_factor(self.algorithm, change, batch_dims=1)
-        weight = torch.from_numpy(weight_B).to(self.device)
-        for leaf, value in change.items():
-            scaled = value.double()
-            spread = [1] * (value.dim() - 1)
-            if factor_B is not None:
-                scaled = (scaled * factor_B.view(-1, *spread)).to(value).double()
-            sent = (scaled * weight.view(-1, *spread)).cpu().numpy()
-            if leaf in self.rows:
-                add_rows(totals.change[leaf], self.draws.item_BR, self.draws.rows_B, sent)
-            else:
-                totals.change[leaf] += sent.sum(0)
 
 
 def _pools(algorithm: Algorithm) -> bool:

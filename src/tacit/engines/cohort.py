@@ -20,6 +20,7 @@ from tacit.data.sampling import samples_per_user
 from tacit.data.views import TrainView
 from tacit.engines.base import Totals, play_round
 from tacit.engines.block import BlockRun
+from tacit.engines.block_ends import keep, send
 from tacit.engines.draws import draw_block
 from tacit.engines.fused import fused_round, why_not_fused
 from tacit.engines.fused_guidance import fused_guidance, gates_fuse
@@ -156,9 +157,9 @@ class CohortEngine:
                 continue
             begin += size
             totals.samples += int(draws.samples_B.sum()) * local.epochs
-            run.keep(state)
+            keep(run, state)
             totals.weight += float(weight_B.sum())
             totals.clients += int(participants.reports_P[place_B].sum())
             if algorithm.sends_changes(state.round_number + 1):
-                run.send(totals, weight_B)
+                send(run, totals, weight_B)
         return totals

@@ -56,7 +56,7 @@ def places_of(table: Table) -> list[Place]:
     return [
         Place(row, data, column)
         for data in table.datasets
-        for row in table.rows
+        for row in table.rows_of(data)
         for column in table.columns_of(data)
     ]
 
@@ -105,7 +105,7 @@ def experiment_of(
         split=None if paper else data.clean_split,
         duplicates=data.paper_duplicates if paper else None,
         device=table.device,
-        sets=(f"evaluate_every={row.evaluate_every}", *row.sets, *chain(*here), *setting),
+        sets=(f"evaluate_every={row.evaluate_every}", *row.sets, *setting, *chain(*here)),
     )
 
 

@@ -28,7 +28,7 @@ def cold_lines(table: Table, data: Data, ledger: Ledger) -> list[str]:
     head += ["generator, s a round"]
     lines = [line(head), line(["---"] * len(head))]
     shares: dict[str, float] = {}
-    for row in table.rows:
+    for row in table.rows_of(data):
         found = [record["cold"] for record in done_of(ledger, Place(row, data, "clean"))]
         if not found:
             continue

@@ -11,6 +11,8 @@ METRICS: tuple[Metric, ...] = (
     ("full", "NDCG@20"),
 )
 
+POSTERS = "ml-100k, text and posters"
+SEEN = '["text", "image"]'
 # MDiffFR's clients: PFedRec 64 wide without tuned copies, five negatives
 CLIENTS = ("backbone.dim=64", "sampling.negatives=5")
 PLAIN = "sync.keep=false"
@@ -26,8 +28,14 @@ def tried(path: str, *pairs: tuple[float, float]) -> tuple[Setting, ...]:
     return tuple((f"{RATE}={rate:g}", f"{path}={value:g}") for rate, value in pairs)
 
 
-def row(name: str, plugin: str, settings: tuple[Setting, ...], sets: Setting = (PLAIN,)) -> Row:
-    """A generator beside those clients.
+def row(
+    name: str,
+    plugin: str,
+    settings: tuple[Setting, ...],
+    sets: Setting = (PLAIN,),
+    reads: str | None = "cold.features",
+) -> Row:
+    """A generator beside those clients; `reads` is where it says which content it reads.
 
     >>> row("random", "random_rows", tried("x", (80, 1))).plugins
     ('random_rows',)
@@ -37,11 +45,21 @@ def row(name: str, plugin: str, settings: tuple[Setting, ...], sets: Setting = (
         "pfedrec",
         (plugin,),
         sets=(*CLIENTS, *sets),
+        on=seen(reads) if reads else (),
         settings=settings,
         rounds=100,
         search_rounds=50,
         evaluate_every=10,
     )
+
+
+def seen(reads: str) -> tuple[tuple[str, Setting], ...]:
+    """In the block with posters both are read.
+
+    >>> seen("cold.features")[0][1]
+    ('cold.features.modalities=["text", "image"]',)
+    """
+    return ((POSTERS, (f"{reads}.modalities={SEEN}",)),)
 
 
 LEARNS = "cold.optimiser.rate"
@@ -68,10 +86,16 @@ TUNED = row(
             ('{part="nearest", neighbours=30}', 0.05),
         )
     ),
+    reads="cold.first.features",
 )
 RIDGE = row("ridge", "ridge", tried("cold.strength", (80, 0.03), (80, 0.3), (80, 3), (20, 3)))
 NEAREST = row("nearest", "nearest", tried("cold.neighbours", (80, 5), (80, 10), (80, 30), (20, 30)))
-RANDOM = row("random rows", "random_rows", tuple((f"{RATE}={rate:g}",) for rate in (80, 20, 5, 1)))
+RANDOM = row(
+    "random rows",
+    "random_rows",
+    tuple((f"{RATE}={rate:g}",) for rate in (80, 20, 5, 1)),
+    reads=None,
+)
 IPFEDREC = row(
     "ipfedrec",
     "ifedrec",
@@ -82,6 +106,7 @@ IFEDNCF = Row(
     "ifedncf",
     "ifedncf",
     sets=("backbone.dim=64", "backbone.layers=[64, 1]", "local.model.rate=0.1"),
+    on=seen("cold.features"),
     settings=tuple(
         ("local.items.rate=0.1", *setting)
         for setting in tried("sync.strength", (80, 0.1), (80, 1), (10, 1), (10, 7))
@@ -98,7 +123,15 @@ CS_FCF = Row(
 CS_FEDNCF = Row(
     "cs_fedncf", "cs_fedncf", settings=CONTENT_RATES, rounds=50, search_rounds=25, evaluate_every=5
 )
-PROFILE = Row("mean profile", "mean_profile", rounds=1, search_rounds=1, seeded=True, free=True)
+PROFILE = Row(
+    "mean profile",
+    "mean_profile",
+    on=seen("features"),
+    rounds=1,
+    search_rounds=1,
+    seeded=True,
+    free=True,
+)
 
 ALL = (
     PROFILE,

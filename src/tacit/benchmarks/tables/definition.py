@@ -31,8 +31,9 @@ class Printed:
 
 @dataclass(frozen=True)
 class Row:
-    """A method as a row. `sets` hold always, `on` for single datasets; of `settings` one is chosen
-    on validation. A closed form has settings too: the points of its grid, one round each.
+    """A method as a row. `sets` hold always, `on` for single datasets, whatever the setting; of
+    `settings` one is chosen on validation. A closed form has settings too: the points of its grid,
+    one round each.
 
     >>> Row("fedspectral", "fedspectral", settings=(("width=8",), ("width=16",)), rounds=10).seeded
     True
@@ -66,6 +67,7 @@ class Data:
     paper_duplicates: str | None = None  # None: as the paper's protocol says
     clean_split: str | None = None  # None: clean's own; else the split that the paper uses
     columns: tuple[Column, ...] = ("paper", "clean")
+    without: tuple[str, ...] = ()  # rows that this block does not have
     note: str = ""
 
     @property
@@ -123,6 +125,10 @@ class Table:
                 )
         if self.against is not None and self.against not in rows:
             raise TacitError(f"The table {self.name} has no row {self.against!r}.")
+
+    def rows_of(self, data: Data) -> tuple[Row, ...]:
+        """The rows that a dataset has here."""
+        return tuple(row for row in self.rows if row.name not in data.without)
 
     def columns_of(self, data: Data) -> tuple[Column, ...]:
         """The columns that a dataset has here."""

@@ -94,7 +94,7 @@ def unexplained(table: Table, ledger: Ledger) -> list[str]:
     """Cells that are far from print and have no written reason."""
     found = []
     for data in table.datasets:
-        for row in table.rows:
+        for row in table.rows_of(data):
             for column in table.columns_of(data):
                 place = Place(row, data, column)
                 far = [m for m in table.metrics if far_from_print(table, ledger, place, m)]
@@ -110,7 +110,7 @@ def _compared(table: Table, data: Data, ledger: Ledger) -> list[str]:
     names: dict[Column, str] = {"paper": f"ours, {table.paper}", "clean": "ours, clean"}
     head = ["method", "metric", "print", *names.values(), "popularity", "chance", "why"]
     lines = [line(head), line(["---"] * len(head))]
-    for row in table.rows:
+    for row in table.rows_of(data):
         said: set[str] = set()
         for metric in table.metrics:
             printed: Printed | None = table.printed.get((row.name, data.name, metric))
@@ -153,7 +153,7 @@ def _plain(table: Table, data: Data, ledger: Ledger) -> list[str]:
     head = ["method", *map(metric_text, table.metrics)]
     lines = [line(head), line(["---"] * len(head))]
     first: list[Place] = []
-    for row in table.rows:
+    for row in table.rows_of(data):
         place = Place(row, data, "clean")
         lines.append(line([row.name, *(cell_text(ledger, place, m) for m in table.metrics)]))
         if values_of(ledger, place, table.metrics[0]):

@@ -29,7 +29,8 @@ def verdict(table: Table, out: Path, ledger: Ledger) -> list[str]:
         if table.against not in [entrant.name for entrant in entrants]:
             said.append(f"{data.name}: {table.against} was not run, so nothing is said.")
             continue
-        absent = [row.name for row in table.rows if row.name not in {e.name for e in entrants}]
+        names = {entrant.name for entrant in entrants}
+        absent = [row.name for row in table.rows_of(data) if row.name not in names]
         if len(entrants) > 1:
             for kind, metric in table.metrics:
                 if kind == "full":
@@ -101,7 +102,7 @@ def _entrants(
 ) -> tuple[list[Entrant], list[str]]:
     """The finished rows of a dataset under clean, and which of them are central."""
     entrants, central = [], []
-    for row in table.rows:
+    for row in table.rows_of(data):
         start = f"{Place(row, data, 'clean').key} | seed "
         done: list[dict[str, Any]] = [
             record

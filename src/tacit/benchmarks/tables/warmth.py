@@ -32,7 +32,7 @@ def warmth_lines(table: Table, data: Data, ledger: Ledger) -> list[str]:
         line(head),
         line(["---"] * len(head)),
     ]
-    for row in table.rows:
+    for row in table.rows_of(data):
         for metric in full:
             texts = [cell_text(ledger, Place(row, data, c), metric, kind) for c, kind in parts]
             lines.append(line([row.name, metric_text(metric), *texts]))
@@ -41,7 +41,7 @@ def warmth_lines(table: Table, data: Data, ledger: Ledger) -> list[str]:
 
 def _count(table: Table, data: Data, column: Column, ledger: Ledger) -> tuple[int, int] | None:
     """How many test items are unseen, and how many there are, in the first finished run."""
-    for row in table.rows:
+    for row in table.rows_of(data):
         for record in done_of(ledger, Place(row, data, column)):
             if parts := record.get("breakdown"):
                 unseen, warm = parts["unseen"]["held_out"], parts["warm"]["held_out"]
