@@ -208,6 +208,17 @@ def test_a_guess_is_made_from_what_was_timed_and_never_from_a_guess(tmp_path: Pa
     assert few.ledger.timings["fedmf | ml-1m"].round == pytest.approx(100.0 * factor)
 
 
+def test_what_was_quick_anywhere_is_timed_again_elsewhere(tmp_path: Path) -> None:
+    names = ("filmtrust", "amazon-video-10", "ml-1m")
+    table = replace(FEW, rows=(FEDMF,), datasets=tuple(Data(name) for name in names), printed={})
+    few = filling(table, tmp_path, Clock())
+    # as a closed form whose cost grows with the cube of the items: 2,042, 7,957 and 3,706 of them
+    rounds = {"filmtrust": 0.01, "amazon-video-10": 50.0, "ml-1m": 2.0}
+    few.probe = lambda experiment, threads, now: Timing(0.0, rounds[experiment.data.name], 0.0)
+    few.plan()
+    assert few.ledger.timings["fedmf | ml-1m"] == Timing(0.0, 2.0, 0.0, "measured")
+
+
 def test_ctrl_c_leaves_whole_files_and_the_same_command_continues(tmp_path: Path) -> None:
     clock = Clock(stop_at=7)  # in the run of the first fedmf cell, after popularity and its search
     with pytest.raises(

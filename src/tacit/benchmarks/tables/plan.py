@@ -46,7 +46,7 @@ def measure(
 ) -> dict[str, Problem]:
     """A timing for each row and dataset that is wanted; what cannot run comes back, with why."""
     problems: dict[str, Problem] = {}
-    known: dict[str, tuple[Place, Timing]] = {}  # by row: where it was timed last, never guessed
+    known: dict[str, list[tuple[Place, Timing]]] = {}  # by row: where it was timed, never guessed
     for place in wanted:  # datasets stand in the order of their cost
         row, key = place.row, timing_key(place.row, place.data)
         if key in problems:
@@ -56,16 +56,21 @@ def measure(
             continue
         timing = ledger.timings.get(key)
         if timing is None or timing.how == "guessed":
-            timing = least = None
+            timing = None
+            # a guess errs upwards, for rows without tables of their own and where cost grows with
+            # items alone; so the least of them says whether to time it
+            least = [
+                probe_seconds(low)
+                for at, measured in known.get(row.name, [])
+                if (low := guess(measured, at, place.data.source, tables=False)) is not None
+            ]
             if row.name in known:
-                at, measured = known[row.name]
+                at, measured = known[row.name][-1]
                 timing = guess(measured, at, place.data.source)
-                # the larger guess would keep rows without tables of their own from being timed
-                least = guess(measured, at, place.data.source, tables=False)
             if timing is None and clock() >= end:
                 problems[key] = Problem("no time left to time it")
                 continue
-            short = least is not None and probe_seconds(least) < PROBE_SECONDS
+            short = min(least, default=0.0) < PROBE_SECONDS
             if timing is None or (short and clock() < end):
                 try:
                     experiment = experiment_of(table, place, row.settings[0], 0)
@@ -75,7 +80,7 @@ def measure(
                     continue
             ledger.timings[key] = timing
         if timing.how != "guessed":
-            known[row.name] = (place, timing)
+            known.setdefault(row.name, []).append((place, timing))
     return problems
 
 
