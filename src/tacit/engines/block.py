@@ -63,7 +63,8 @@ class BlockRun:
             if leaf in shared:
                 row_BRD = shared[leaf].index_select(0, self.item_BR.view(-1))
             else:
-                row_BRD = state.private[leaf][self.user_B[:, None], self.item_BR.cpu()].to(device)
+                own_UID = state.private[leaf]
+                row_BRD = own_UID[self.user_B[:, None], self.item_BR.to(own_UID.device)].to(device)
             self.rows[leaf] = row_BRD.view(size, rows, -1)
         self.offset_B1 = torch.arange(size, device=device)[:, None] * rows
         self.content = {leaf: value.to(device) for leaf, value in algorithm.content.items()}

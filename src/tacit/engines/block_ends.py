@@ -23,12 +23,12 @@ def keep(run: BlockRun, state: State) -> None:
     for leaf in run.algorithm.row_leaves:
         if run.in_place or (leaf not in state.private and state.tuned is None):
             continue
-        row_BRD = run.rows[leaf].cpu()
+        home = state.private[leaf].device if leaf in state.private else torch.device("cpu")
+        row_BRD, item_BR = run.rows[leaf].to(home), run.item_BR.to(home)
         for b, user in enumerate(run.user_B.tolist()):
             count = int(run.draws.rows_B[b])
             if leaf in state.private:
-                item_R = torch.from_numpy(run.draws.item_BR[b, :count])
-                state.private[leaf][user].index_copy_(0, item_R, row_BRD[b, :count])
+                state.private[leaf][user].index_copy_(0, item_BR[b, :count], row_BRD[b, :count])
             elif state.tuned is not None:
                 state.tuned.write(user, run.draws.item_BR[b, :count], row_BRD[b, :count])
 

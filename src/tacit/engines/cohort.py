@@ -81,6 +81,10 @@ class CohortEngine:
         seed: int,
     ) -> None:
         samples_U = samples_per_user(train, algorithm.method.sampling)
+        if self.device != "cpu" and isinstance(algorithm.method.server, TableRule):
+            # such a server reads and writes whole tables in every round: they stay on the device
+            here = state.on(self.device)
+            state.shared, state.private, state.moments = here.shared, here.private, here.moments
 
         def train_clients(running: Algorithm, who: Participants) -> Totals:
             if self._why_not(running) is None:

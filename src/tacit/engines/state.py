@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
@@ -37,6 +37,15 @@ class State:
     moments: Params = field(default_factory=dict)  # persistent optimiser state, stacked over users
     server: Params = field(default_factory=dict)  # the server's own optimiser state: "leaf/slot"
     loss: float = float("nan")  # mean training loss of the last round
+
+    def on(self, device: str) -> State:
+        """The same state with its leaves on a device; those that are there are not copied."""
+        return replace(
+            self,
+            shared={name: leaf.to(device) for name, leaf in self.shared.items()},
+            private={name: leaf.to(device) for name, leaf in self.private.items()},
+            moments={name: leaf.to(device) for name, leaf in self.moments.items()},
+        )
 
     def copy(self) -> State:
         return State(

@@ -110,10 +110,10 @@ class FederatedCourse:
 
     def _scores(self, state: State, draw: int = 0) -> ScoreBlock:
         if self.cold is None or self.catalogue.warm_W is None:
-            return Scorer(self.algorithm, state, positives=self.train.positives)
+            return Scorer(self.algorithm, state.on("cpu"), positives=self.train.positives)
         protocol = self.experiment.protocol
         together = (protocol.valid_mask, protocol.test_mask) != ("others", "others")
-        return self.cold.scorer(state, draw, together)
+        return self.cold.scorer(state.on("cpu"), draw, together)
 
     def mark_best(self) -> None:
         self.best = None  # let go of the old copy first: two of them may not fit
@@ -131,7 +131,7 @@ class FederatedCourse:
         return self._scores(self.best, draw)
 
     def save(self, folder: Path, note: dict[str, Any]) -> None:
-        save_state(folder, self.state, note)
+        save_state(folder, self.state.on("cpu"), note)
 
     def restore(self, folder: Path) -> dict[str, Any] | None:
         expected = {name: init.shape for name, init in self.algorithm.shared.items()}
@@ -145,7 +145,7 @@ class FederatedCourse:
 
     def save_best(self, folder: Path) -> None:
         if self.best is not None:
-            save_state(folder, self.best, {})
+            save_state(folder, self.best.on("cpu"), {})
 
     def drawn_UI(self, rounds: int) -> np.ndarray:
         """Which items each user drew as negatives up to a round, drawn again from the streams."""

@@ -73,7 +73,7 @@ class ClusterMean:
     ) -> tuple[Params, Tensor, Tensor]:
         """The server's next leaves, and the places and the mean table of the round's group."""
         # in float64: where nobody moved, a mean is the table itself, to the last bit
-        mean_ID = torch.from_numpy(mean_table(own_UID.numpy(), user_P.numpy()))
+        mean_ID = _mean(own_UID, user_P)
         label_I = cluster_items(mean_ID, self.clusters, self.iterations, generator)
         leaves = {ITEMS: mean_ID.to(own_UID), LABEL: label_I.to(own_UID)}
         if SAMPLE in shared:
@@ -83,11 +83,20 @@ class ClusterMean:
         kinds = label_I.unique()  # a cluster may have lost all its items
         cluster = kinds[int(generator.integers(len(kinds)))]
         item_J = (label_I == cluster).nonzero().squeeze(1)
-        alike_P = likeness(own_UID[user_P[:, None], item_J], someone)
+        alike_P = likeness(own_UID[user_P[:, None], item_J], someone).cpu()
         order_P = alike_P.argsort(descending=True, stable=True)
         group_Q = order_P[: elbow(alike_P[order_P]) + 1]
-        group_ID = mean_table(own_UID.numpy(), user_P[group_Q].numpy())
-        return leaves, group_Q, torch.from_numpy(group_ID).to(own_UID)
+        return leaves, group_Q, _mean(own_UID, user_P[group_Q]).to(own_UID)
+
+
+def _mean(table_UID: Tensor, user_P: Tensor) -> Tensor:
+    """In float64 and in main memory, wherever the tables lie."""
+    if table_UID.device.type == "cpu":
+        return torch.from_numpy(mean_table(table_UID.numpy(), user_P.numpy()))
+    total_ID = table_UID.new_zeros(table_UID.shape[1:], dtype=torch.float64)
+    for some_B in user_P.split(256):
+        total_ID += table_UID[some_B].sum(0, dtype=torch.float64)
+    return (total_ID / len(user_P)).cpu()
 
 
 def likeness(row_PJD: Tensor, someone: int) -> Tensor:

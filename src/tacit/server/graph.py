@@ -12,7 +12,7 @@ from torch import Tensor
 from tacit.core.parts import Meeting
 from tacit.core.types import ITEMS, OWN_ITEMS, Init, Params
 from tacit.errors import TacitError
-from tacit.server.neighbours_cpu import mean_changes, products
+from tacit.server import neighbours_cpu, neighbours_matrix
 from tacit.sync.proximal import GUIDE
 
 
@@ -71,7 +71,10 @@ class GraphMean:
         return self._similarity(flat_PF, torch.arange(len(flat_PF)))
 
     def _similarity(self, flat_UF: Tensor, user_P: Tensor) -> Tensor:
-        product_PP = torch.from_numpy(products(flat_UF.numpy(), user_P.numpy()))
+        if flat_UF.device.type == "cpu":
+            product_PP = torch.from_numpy(neighbours_cpu.products(flat_UF.numpy(), user_P.numpy()))
+        else:
+            product_PP = neighbours_matrix.products(flat_UF, user_P)
         norm_P = product_PP.diagonal().sqrt().clamp(min=1e-30)
         cosine_PP = product_PP / (norm_P[:, None] * norm_P)
         return cosine_PP if self.similarity == "cosine" else 1 - cosine_PP
@@ -86,13 +89,21 @@ class GraphMean:
     ) -> Params:
         flat_UF, guide_UF = private[OWN_ITEMS].flatten(1), private[GUIDE].flatten(1)
         linked_PP = self.links(self._similarity(flat_UF, user_P))
+        start_F = shared[ITEMS].flatten()
         # of changes and not of tables: where nobody moved, nothing moves by a rounding
-        global_F = mean_changes(
-            linked_PP.numpy(),
-            user_P.numpy(),
-            flat_UF.numpy(),
-            shared[ITEMS].flatten().numpy(),
-            self.layers,
-            guide_UF.numpy(),
-        )
-        return {ITEMS: torch.from_numpy(global_F).view_as(shared[ITEMS])}
+        if flat_UF.device.type == "cpu":
+            global_F = torch.from_numpy(
+                neighbours_cpu.mean_changes(
+                    linked_PP.numpy(),
+                    user_P.numpy(),
+                    flat_UF.numpy(),
+                    start_F.numpy(),
+                    self.layers,
+                    guide_UF.numpy(),
+                )
+            )
+        else:
+            global_F = neighbours_matrix.mean_changes(
+                linked_PP, user_P, flat_UF, start_F, self.layers, guide_UF
+            )
+        return {ITEMS: global_F.view_as(shared[ITEMS])}
