@@ -342,6 +342,15 @@ def test_reasons_are_shown_only_far_from_print(tmp_path: Path) -> None:
         assert bare == (["fedmf | planted | paper: HR@10 full"] if far else [])
     ledger.cells[Cell(place, 1).key] = made_up(98.5)
     assert cell_text(ledger, place, HIT) == "97.50 ± 1.41 (2)"
+    # Student's t with one degree of freedom: 12.71 · 1.41 / √2
+    assert cell_text(ledger, place, HIT, interval=True) == "97.50 ± 12.71 (2)"
+    clean = replace(place, column="clean")
+    ledger.cells |= {Cell(clean, n).key: made_up(value) for n, value in enumerate((96.5, 98.5))}
+    plain = replace(FEW, paper=None, printed={})
+    assert "97.50 ± 1.41 (2)" in as_markdown(plain, ledger, 2, [])
+    drawn = as_markdown(replace(plain, split_seeds=True), ledger, 2, [])
+    assert "97.50 ± 12.71 (2)" in drawn
+    assert "95 % interval" in drawn
     ledger.cells = {Cell(place, 0).key: {"status": "not run (about 3 h)"}}
     assert cell_text(ledger, place, HIT) == "not run (about 3 h)"
     assert unexplained(table, ledger) == []

@@ -38,8 +38,15 @@ def values_of(
     return [100 * part[metric_key(metric)] for part in parts if metric_key(metric) in part]
 
 
-def cell_text(ledger: Ledger, place: Place, metric: Metric, kind: Kind | None = None) -> str:
-    """The number, or why there is none."""
+def cell_text(
+    ledger: Ledger,
+    place: Place,
+    metric: Metric,
+    kind: Kind | None = None,
+    *,
+    interval: bool = False,
+) -> str:
+    """The number with its deviation over seeds, or with its interval; or why there is none."""
     values = values_of(ledger, place, metric, kind)
     if not values:
         states = [record["status"] for record in records_of(ledger, place)]
@@ -47,7 +54,8 @@ def cell_text(ledger: Ledger, place: Place, metric: Metric, kind: Kind | None = 
     spread = Spread.of(values)
     if spread.deviation is None:
         return f"{spread.mean:.2f} (1)"
-    return f"{spread.mean:.2f} ± {spread.deviation:.2f} ({spread.seeds})"
+    around = spread.half_width() if interval else spread.deviation
+    return f"{spread.mean:.2f} ± {around:.2f} ({spread.seeds})"
 
 
 def metric_text(metric: Metric) -> str:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from tacit.benchmarks.tables.coldstart_rows import ALL, METRICS, POSTERS
 from tacit.benchmarks.tables.definition import Data, Table
 
+# rows that would be those of the block with text alone
+CONTENT_FREE = ("random rows", "cs_fcf", "cs_fedncf")
+
 CITEULIKE = Data(
     "citeulike-a",
     clean_split="cold",
@@ -21,10 +24,10 @@ ML_100K = Data(
     note="Text: title, genres and plot, 256 wide. One split of items per seed, 6:1:3.",
 )
 ML_100K_POSTERS = Data(
-    POSTERS,
+    POSTERS[0],
     given_source="ml-100k",
     clean_split="cold",
-    without=("random rows", "cs_fcf", "cs_fedncf"),
+    without=CONTENT_FREE,
     note=(
         "The same splits, with posters (1280 wide) beside the text: each modality is centred and "
         "scaled as a whole. 19 films have no poster and get the mean. Rows without content are "
@@ -46,11 +49,22 @@ ML_1M = Data(
     note="Text: title, genres and plot, 256 wide. One split of items per seed, 6:1:3.",
 )
 
+ML_1M_POSTERS = Data(
+    POSTERS[1],
+    given_source="ml-1m",
+    clean_split="cold",
+    without=CONTENT_FREE,
+    note=(
+        "The same splits, with posters (1280 wide) beside the text, as for ML-100K. Only 1,527 of "
+        "the 3,706 films have a poster; the others get the mean."
+    ),
+)
+
 COLDSTART = Table(
     name="coldstart",
     title="Items that nobody has touched",
     rows=ALL,
-    datasets=(ML_100K, ML_100K_POSTERS, LASTFM, CITEULIKE, ML_1M),
+    datasets=(ML_100K, ML_100K_POSTERS, LASTFM, CITEULIKE, ML_1M, ML_1M_POSTERS),
     metrics=METRICS,
     settings=4,
     split_seeds=True,

@@ -11,7 +11,7 @@ METRICS: tuple[Metric, ...] = (
     ("full", "NDCG@20"),
 )
 
-POSTERS = "ml-100k, text and posters"
+POSTERS = ("ml-100k, text and posters", "ml-1m, text and posters")
 SEEN = '["text", "image"]'
 # MDiffFR's clients: PFedRec 64 wide without tuned copies, five negatives
 CLIENTS = ("backbone.dim=64", "sampling.negatives=5")
@@ -54,12 +54,12 @@ def row(
 
 
 def seen(reads: str) -> tuple[tuple[str, Setting], ...]:
-    """In the block with posters both are read.
+    """In the blocks with posters both are read.
 
     >>> seen("cold.features")[0][1]
     ('cold.features.modalities=["text", "image"]',)
     """
-    return ((POSTERS, (f"{reads}.modalities={SEEN}",)),)
+    return tuple((name, (f"{reads}.modalities={SEEN}",)) for name in POSTERS)
 
 
 LEARNS = "cold.optimiser.rate"

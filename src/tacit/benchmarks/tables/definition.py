@@ -83,8 +83,8 @@ class Table:
     `tolerance` points from print, and a cell that does so without one is listed. Datasets stand in
     the order of what they cost. `settings` is how many every row tries. `against` names the row
     that a sentence made from the numbers is about. `warmth` asks for what warm and unseen test
-    items contribute, apart. With `split_seeds` a seed also seeds the split, and `cold` asks for
-    what stands beside a result on untouched items.
+    items contribute, apart. With `split_seeds` a seed also seeds the split, and a number stands
+    with the interval of its mean; `cold` asks for what stands beside a result on untouched items.
 
     >>> Table("few", "Few", (Row("a", "fedmf"),), (Data("planted"),), (("full", "HR@10"),), 2)
     Traceback (most recent call last):

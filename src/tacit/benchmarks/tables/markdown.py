@@ -23,9 +23,8 @@ def as_markdown(table: Table, ledger: Ledger, seeds: int, verdict: Sequence[str]
         f"# {table.title}",
         "",
         f"Written by `tacit table {table.name}`: {done} of {len(cells)} cells run, seeds 0 to "
-        f"{seeds - 1}. Numbers are percent: the mean over seeds ± their standard deviation, the "
-        "number of seeds in brackets. 1+99 ranks the held-out item against 99 sampled ones, full "
-        "against the whole catalogue.",
+        f"{seeds - 1}. Numbers are percent: {_spread(table)}, the number of seeds in brackets. "
+        "1+99 ranks the held-out item against 99 sampled ones, full against the whole catalogue.",
         "",
         *(f"- {note}" for note in (*_rules(table), *table.notes, *_accelerated(ledger))),
         "",
@@ -44,6 +43,15 @@ def as_markdown(table: Table, ledger: Ledger, seeds: int, verdict: Sequence[str]
         lines.append("")
     lines += ["## What was chosen on validation", "", *_choices(ledger)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _spread(table: Table) -> str:
+    if not table.split_seeds:
+        return "the mean over seeds ± their standard deviation"
+    return (
+        "the mean over seeds, each with a split of its own where the split is drawn, ± half of its "
+        "95 % interval (Student's t, so that three seeds give 2.48 standard deviations)"
+    )
 
 
 def _rules(table: Table) -> Iterable[str]:
@@ -155,7 +163,10 @@ def _plain(table: Table, data: Data, ledger: Ledger) -> list[str]:
     first: list[Place] = []
     for row in table.rows_of(data):
         place = Place(row, data, "clean")
-        lines.append(line([row.name, *(cell_text(ledger, place, m) for m in table.metrics)]))
+        texts = [
+            cell_text(ledger, place, metric, interval=table.split_seeds) for metric in table.metrics
+        ]
+        lines.append(line([row.name, *texts]))
         if values_of(ledger, place, table.metrics[0]):
             first = first or [place]
     for name in ("popularity", "chance") if first else ():
