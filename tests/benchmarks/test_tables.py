@@ -425,7 +425,9 @@ def test_every_row_of_a_real_table_tries_as_many_settings(table: Table) -> None:
         if row.free:
             assert ablation or row.method in nothing_to_choose
         else:
-            assert len(set(row.settings)) == table.settings, row.name
+            for tried in (row.settings, *(settings for _, settings in row.settings_on)):
+                assert len(set(tried)) == table.settings, row.name
+            assert {name for name, _ in row.settings_on} <= {data.name for data in table.datasets}
         assert row.search_rounds <= row.rounds
         shorter = row.search_rounds < row.rounds
         assert not shorter or row.search_rounds % row.evaluate_every == 0, row.name
@@ -435,8 +437,8 @@ def test_every_row_of_a_real_table_tries_as_many_settings(table: Table) -> None:
 def test_every_setting_of_a_real_table_exists_and_differs(table: Table) -> None:
     for place in places_of(table):
         assert absent(place.row) is None
-        tried = [experiment_of(table, place, s, 0) for s in place.row.settings]
-        assert len({digest([one]) for one in tried}) == len(place.row.settings), place.key
+        tried = [experiment_of(table, place, s, 0) for s in place.settings]
+        assert len({digest([one]) for one in tried}) == len(place.settings), place.key
         expected = "clean" if place.column == "clean" else table.paper
         assert {one.protocol.name for one in tried} == {expected}
 

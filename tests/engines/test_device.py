@@ -1,9 +1,10 @@
-"""Where there is a GPU: servers that read single tables do on it what they do here."""
+"""Where there is a GPU: a population lives on it, and does there what it does here."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
+import numpy as np
 import pytest
 import torch
 
@@ -12,8 +13,11 @@ from tacit.core.optim import Sgd
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.engines.cohort import CohortEngine
-from tacit.methods import cofedrec, gpfedrec
-from tacit.testing.play import same_to, trace
+from tacit.engines.residence import settle
+from tacit.engines.scoring import Scorer
+from tacit.methods import cofedrec, fedavg, fedmf, fedncf, fedrap, fedrecon, gpfedrec, pfedrec
+from tacit.plugins.fedrkg import fedrkg, personal_table
+from tacit.testing.play import algorithm_for, same_to, trace
 from tacit.testing.worlds import ragged
 
 TRAIN = split_dataset(ragged(n_users=9, n_items=24), CLEAN).train
@@ -21,11 +25,25 @@ METHODS = {
     "gpfedrec": gpfedrec(dim=5, strength=2.0),
     "cofedrec": cofedrec(dim=5, strength=0.5, clusters=3, sample=None),
     "cofedrec on a sample": cofedrec(dim=5, strength=0.5, clusters=3, sample=9),
+    "fedmf": fedmf(dim=5),
+    "fedncf": fedncf(dim=5),
+    "fedavg": fedavg(dim=5),
+    "fedrecon": fedrecon(dim=5),
+    "fedrap": fedrap(dim=5),
+    "pfedrec": pfedrec(dim=5),
+    "fedmf + fedrkg": fedrkg(fedmf(dim=5), beta=0.5, every=2, gate_rate=0.1),
+    "fedncf + fedrkg": fedrkg(fedncf(dim=5), beta=0.5, every=1, gate_rate=0.1),
+    "pfedrec + fedrkg, late and bounded": fedrkg(
+        pfedrec(dim=5), beta=0.5, every=1, gate_rate=0.1, at="next", clip=0.1
+    ),
+    "fedmf + pie": personal_table(fedmf(dim=5)),
 }
 
 
 def slow(method: Method) -> Method:
-    changes = {"batch": 16, "epochs": 2, "items": Sgd(0.1, per_item=2.0)}
+    known = {field.name for field in fields(method.local)}  # type: ignore[arg-type]
+    wanted = {"batch": 16, "epochs": 2, "items": Sgd(0.1, per_item=2.0)}
+    changes = {name: value for name, value in wanted.items() if name in known}
     return replace(method, local=replace(method.local, **changes))  # type: ignore[type-var]
 
 
@@ -35,10 +53,14 @@ def test_a_gpu_gives_the_same_numbers(name: str) -> None:
     method = slow(METHODS[name])
     expected = trace(method, TRAIN, CohortEngine(torch.float64))
     found = trace(method, TRAIN, CohortEngine(torch.float64, device="cuda"))
-    assert found.state.private["items.own"].is_cuda  # it stays there between rounds
+    assert not found.state.on_host  # it stays there between rounds
     for leaf, value in expected.end.items():
         assert same_to(value, found.end[leaf].cpu(), 1e-9 * max(expected.change(leaf), 1.0)), leaf
-    assert expected.change("items.own") > 0.01
+    assert max(expected.change(leaf) for leaf in expected.end) > 0.01
+    users, algorithm = np.arange(TRAIN.n_users), algorithm_for(method, TRAIN)
+    there = found.state if found.state.tuned is None else found.state.on("cpu")
+    score_UI, other_UI = (Scorer(algorithm, state)(users) for state in (expected.state, there))
+    assert np.abs(score_UI - other_UI).max() < 1e-9 * max(np.abs(score_UI).max(), 1.0)
 
 
 def test_a_state_moves_without_a_copy_where_it_is() -> None:
@@ -51,3 +73,10 @@ def test_a_state_moves_without_a_copy_where_it_is() -> None:
         "meta"
     }
     assert not state.private["items.own"].is_meta
+
+
+def test_a_population_that_is_too_large_stays_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tacit.engines.residence._room", lambda device: 100.0)
+    state = trace(fedmf(dim=5), TRAIN, CohortEngine(), rounds=1).state
+    settle(state, "meta")
+    assert not state.shared["items"].is_meta

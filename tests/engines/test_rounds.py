@@ -31,6 +31,7 @@ from tacit.errors import TacitError
 from tacit.methods import fedmf, fedncf, local_only, pfedrec
 from tacit.objectives.bce import BinaryCrossEntropy
 from tacit.plugins import dual_personalised
+from tacit.plugins.fedrkg import fedrkg
 from tacit.server.mean import Mean
 from tacit.sync.replace import Replace
 from tacit.testing.play import Trace, algorithm_for, same_to, trace
@@ -357,13 +358,39 @@ def test_blocks_that_a_gpu_has_no_room_for_are_halved(
             return super().train()
 
     method, engine = fedmf(dim=4), CohortEngine(WIDE, fused="never", block=8)
-    whole = trace(method, few(), engine, rounds=2)
+    many = split_dataset(ragged(n_users=9, n_items=24), CLEAN).train
+    whole = trace(method, many, engine, rounds=2)
     monkeypatch.setattr(cohort, "BlockRun", Narrow)
     if most == 0:
         with pytest.raises(TacitError, match="One client alone does not fit the memory of cpu"):
-            trace(method, few(), engine, rounds=2)
+            trace(method, many, engine, rounds=2)
     else:
-        parted = trace(method, few(), engine, rounds=2)
+        parted = trace(method, many, engine, rounds=2)
         for leaf, value in whole.end.items():
             assert same_to(value, parted.end[leaf], 1e-10 * whole.change(leaf)), leaf
         assert parted.state.loss == pytest.approx(whole.state.loss, rel=1e-10)
+
+
+def test_gates_that_a_gpu_has_no_room_for_are_fitted_in_smaller_blocks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    from tacit.engines import guidance
+
+    fit, sizes = guidance._fit_gates, []
+
+    def narrow(algorithm: Any, state: Any, user_B: np.ndarray, *rest: Any) -> None:
+        sizes.append(len(user_B))
+        if len(user_B) > 3:
+            raise torch.OutOfMemoryError("out of memory")
+        fit(algorithm, state, user_B, *rest)
+
+    method = fedrkg(fedmf(dim=4), beta=0.5, every=1, gate_rate=0.1)
+    engine = CohortEngine(WIDE, fused="never", block=8)
+    many = split_dataset(ragged(n_users=9, n_items=24), CLEAN).train
+    whole = trace(method, many, engine, rounds=2)
+    monkeypatch.setattr(guidance, "_fit_gates", narrow)
+    parted = trace(method, many, engine, rounds=2)
+    assert {size > 3 for size in sizes} == {True, False}
+    assert whole.change("gate.w") > 0
+    for leaf, value in whole.end.items():
+        assert same_to(value, parted.end[leaf], 1e-10 * whole.change(leaf)), leaf

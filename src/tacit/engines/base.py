@@ -124,7 +124,8 @@ def _forget(
         if leaf in state.private:
             init, dtype = algorithm.private[leaf], state.private[leaf].dtype
             names = train.user_key_U[participants.user_P]
-            state.private[leaf][users] = first_values(init, leaf, seed, names, dtype)
+            first = first_values(init, leaf, seed, names, dtype)
+            state.private[leaf][users] = first.to(state.private[leaf].device)
 
 
 def _fitting(algorithm: Algorithm) -> Algorithm:
@@ -214,7 +215,7 @@ def train_on_views(
     )
     for leaf, gradient in zip(free, gradients, strict=True):
         totals.change[leaf] = (
-            np.zeros(whole[leaf].shape) if gradient is None else gradient.double().numpy()
+            np.zeros(whole[leaf].shape) if gradient is None else gradient.double().cpu().numpy()
         )
     return totals
 

@@ -121,7 +121,8 @@ class BlockRun:
         row_TSBW = torch.from_numpy(draws.row_TSBW).to(self.device)
         label_TSBW = torch.from_numpy(draws.label_TSBW).to(self.device)
         weight_SBW = torch.from_numpy(draws.weight_SBW).to(self.device)
-        loss_sum = 0.0
+        # summed where it is: asking for a number in every step would make a GPU wait for the host
+        loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
         for epoch in range(row_TSBW.shape[0]):
             phases = local.phases(epoch)
             for step in range(row_TSBW.shape[1]):
@@ -134,8 +135,8 @@ class BlockRun:
                     loss_B = self._step(leaves, active, index, label_BN, weight_BN)
                     if number == 0:
                         samples_B = (weight_BN > 0).sum(1)
-                        loss_sum += float((loss_B.double() * samples_B).sum())
-        return loss_sum
+                        loss_sum += (loss_B.double() * samples_B).sum()
+        return float(loss_sum)
 
     def _step(
         self,

@@ -21,12 +21,14 @@ from tacit.data.views import TrainView
 from tacit.engines.base import Totals, play_round
 from tacit.engines.block import BlockRun
 from tacit.engines.block_ends import keep, send
-from tacit.engines.draws import draw_block
+from tacit.engines.blocks_ahead import blocks_ahead
+from tacit.engines.draws import BlockDraws, draw_block
 from tacit.engines.fused import fused_round, why_not_fused
 from tacit.engines.fused_guidance import fused_guidance, gates_fuse
 from tacit.engines.guidance import gather_tables, guide
 from tacit.engines.participation import Participants
 from tacit.engines.past import past_of_block
+from tacit.engines.residence import halved, settle
 from tacit.engines.state import State, initial_state
 from tacit.errors import TacitError
 
@@ -65,7 +67,7 @@ class CohortEngine:
         if self.block is not None:
             return self.block
         if self.device != "cpu":
-            return 512  # a GPU wants width; padding costs it little
+            return 1024  # a GPU wants width; padding costs it little
         return LINEAR_BLOCK if algorithm.method.backbone.linear else DEEP_BLOCK
 
     def start(self, algorithm: Algorithm, train: TrainView, seed: int) -> State:
@@ -81,10 +83,8 @@ class CohortEngine:
         seed: int,
     ) -> None:
         samples_U = samples_per_user(train, algorithm.method.sampling)
-        if self.device != "cpu" and isinstance(algorithm.method.server, TableRule):
-            # such a server reads and writes whole tables in every round: they stay on the device
-            here = state.on(self.device)
-            state.shared, state.private, state.moments = here.shared, here.private, here.moments
+        if self.device != "cpu" and algorithm.method.cold is None:  # generators learn on the host
+            settle(state, self.device)
 
         def train_clients(running: Algorithm, who: Participants) -> Totals:
             if self._why_not(running) is None:
@@ -125,13 +125,11 @@ class CohortEngine:
         order_P = np.argsort(-samples_U[participants.user_P], kind="stable")
         size = self._block_size(algorithm)
         shared = {leaf: value.to(self.device) for leaf, value in state.shared.items()}
-        begin = 0
-        while begin < len(order_P):
-            place_B = order_P[begin : begin + size]
-            user_B = participants.user_P[place_B]
-            draws = draw_block(
+
+        def draw(place_B: np.ndarray) -> BlockDraws:
+            return draw_block(
                 train,
-                user_B,
+                participants.user_P[place_B],
                 samples_U,
                 algorithm.method.sampling,
                 batch=local.batch,
@@ -141,29 +139,31 @@ class CohortEngine:
                 dtype=np.float64 if self.dtype == torch.float64 else np.float32,
                 all_rows=algorithm.method.sync.rows == "all",
             )
-            past = None
-            if algorithm.method.items.reads_history:
-                past = past_of_block(train, user_B, draws)
-            weight_B = np.ones(len(user_B))
-            if not isinstance(server, TableRule):
-                weight_B *= [server.weight(int(n)) for n in train.positives.size_U[user_B]]
-            weight_B *= participants.reports_P[place_B]
-            try:
-                run = BlockRun(algorithm, state, shared, user_B, draws, self.device, past, weight_B)
-                totals.loss_sum += run.train()
-            except torch.OutOfMemoryError:  # of a GPU; nothing of the block was kept or sent yet
-                if size == 1:
-                    raise TacitError(
-                        f"One client alone does not fit the memory of {self.device}; use "
-                        "--device cpu."
-                    ) from None
-                size //= 2
-                continue
-            begin += size
-            totals.samples += int(draws.samples_B.sum()) * local.epochs
-            keep(run, state)
-            totals.weight += float(weight_B.sum())
-            totals.clients += int(participants.reports_P[place_B].sum())
-            if algorithm.sends_changes(state.round_number + 1):
-                send(run, totals, weight_B)
+
+        ahead = self.threads if self.device != "cpu" else 0
+        while len(order_P):
+            for place_B, draws in blocks_ahead(order_P, size, draw, ahead):
+                user_B = participants.user_P[place_B]
+                past = None
+                if algorithm.method.items.reads_history:
+                    past = past_of_block(train, user_B, draws)
+                weight_B = np.ones(len(user_B))
+                if not isinstance(server, TableRule):
+                    weight_B *= [server.weight(int(n)) for n in train.positives.size_U[user_B]]
+                weight_B *= participants.reports_P[place_B]
+                known = (algorithm, state, shared, user_B, draws, self.device, past, weight_B)
+                try:
+                    run = BlockRun(*known)
+                    totals.loss_sum += run.train()
+                except torch.OutOfMemoryError:  # of a GPU; nothing was kept or sent yet
+                    size = halved(size, self.device)
+                    break
+                order_P = order_P[len(place_B) :]
+                totals.samples += int(draws.samples_B.sum()) * local.epochs
+                keep(run, state)
+                totals.weight += float(weight_B.sum())
+                totals.clients += int(participants.reports_P[place_B].sum())
+                if algorithm.sends_changes(state.round_number + 1):
+                    send(run, totals, weight_B)
+                del run  # before the next one is made: two blocks may not fit
         return totals

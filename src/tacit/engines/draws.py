@@ -87,7 +87,7 @@ def draw_block(
     return BlockDraws(item_BR, rows_B, row_TSBW, label_TSBW, weight_SBW, steps_B, samples_B)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@numba.njit(cache=True, error_model="numpy", nogil=True)
 def _fill(  # type: ignore[no-untyped-def]
     seed,
     round_number,

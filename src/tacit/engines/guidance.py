@@ -19,6 +19,7 @@ from tacit.engines.draws import BlockDraws, draw_block
 from tacit.engines.kernels.gates_cpu import sum_tables
 from tacit.engines.participation import everybody
 from tacit.engines.past import past_of_block
+from tacit.engines.residence import halved
 from tacit.engines.state import State
 
 _BLOCK_BYTES = 64 * 2**20  # of one block's tables, while they are mixed
@@ -37,8 +38,13 @@ def gather_tables(algorithm: Algorithm, train: TrainView, state: State) -> Total
         if any(link.order is not None for link in algorithm.method.channel):
             change_BID = own_UID[torch.from_numpy(user_B)] - table_ID
             factor_B = upload_factor(algorithm, {ITEMS: change_BID}, batch_dims=1)
-            weight_B *= 1.0 if factor_B is None else factor_B.numpy()
-        sum_tables(user_B, weight_B, table_ID.numpy(), own_UID.numpy(), totals.change[ITEMS])
+            weight_B *= 1.0 if factor_B is None else factor_B.cpu().numpy()
+        if own_UID.is_cuda:
+            change_BID = (own_UID[torch.from_numpy(user_B)] - table_ID).double()
+            weight = torch.from_numpy(weight_B).to(change_BID)
+            totals.change[ITEMS] += torch.tensordot(weight, change_BID, 1).cpu().numpy()
+        else:
+            sum_tables(user_B, weight_B, table_ID.numpy(), own_UID.numpy(), totals.change[ITEMS])
     return totals
 
 
@@ -51,8 +57,8 @@ def guide(algorithm: Algorithm, train: TrainView, state: State, seed: int, block
     if sync.epochs:
         user_P = everybody(train).user_P
         longest_first_P = user_P[np.argsort(-samples_U[user_P], kind="stable")]
-        for begin in range(0, len(user_P), block):
-            user_B = longest_first_P[begin : begin + block]
+        while len(longest_first_P):
+            user_B = longest_first_P[:block]
             draws = draw_block(
                 train,
                 user_B,
@@ -67,7 +73,12 @@ def guide(algorithm: Algorithm, train: TrainView, state: State, seed: int, block
             past = None
             if algorithm.method.items.reads_history:
                 past = past_of_block(train, user_B, draws)
-            _fit_gates(algorithm, state, user_B, draws, round_number, past)
+            try:
+                _fit_gates(algorithm, state, user_B, draws, round_number, past)
+            except torch.OutOfMemoryError:  # of a GPU; no gate of the block was written yet
+                block = halved(block, str(state.private[OWN_ITEMS].device))
+                continue
+            longest_first_P = longest_first_P[len(user_B) :]
     for user_B in _blocks(algorithm, train, state, block):
         users = torch.from_numpy(user_B)
         leaves = (OWN_ITEMS, *sync.gate_leaves)
@@ -88,13 +99,14 @@ def _fit_gates(
     """Descent on the gates alone, through the mixed table; each client may stop by itself."""
     sync, method = algorithm.method.sync, algorithm.method
     assert isinstance(sync, Guided)
-    users, item_BR = torch.from_numpy(user_B), torch.from_numpy(draws.item_BR)
+    here = state.private[OWN_ITEMS].device
+    users, item_BR = (torch.from_numpy(x).to(here) for x in (user_B, draws.item_BR))
     rows = {
         OWN_ITEMS: state.private[OWN_ITEMS][users[:, None], item_BR],
         ITEMS: state.shared[ITEMS][item_BR],
     }
     dtype = rows[ITEMS].dtype
-    rows |= {leaf: table.to(dtype)[item_BR] for leaf, table in algorithm.content.items()}
+    rows |= {leaf: table.to(here, dtype)[item_BR] for leaf, table in algorithm.content.items()}
     encoder = {leaf: state.shared[leaf] for leaf in algorithm.uploads}  # what else is shared
     model = {
         leaf: state.private[leaf][users] for leaf in algorithm.model_leaves if leaf in state.private
@@ -110,21 +122,20 @@ def _fit_gates(
         return method.objective.loss(logit_N, label_N, weight_N)
 
     mapped = vmap(loss)
-    row_TSBW, label_TSBW = torch.from_numpy(draws.row_TSBW), torch.from_numpy(draws.label_TSBW)
-    weight_SBW = torch.from_numpy(draws.weight_SBW)
-    before_B = torch.full((len(user_B),), float("inf"), dtype=torch.float64)
-    alive_B = torch.ones(len(user_B), dtype=torch.bool)
+    drawn = (draws.row_TSBW, draws.label_TSBW, draws.weight_SBW, draws.steps_B)
+    row_TSBW, label_TSBW, weight_SBW, steps_B = (torch.from_numpy(x).to(here) for x in drawn)
+    before_B = torch.full((len(user_B),), float("inf"), dtype=torch.float64, device=here)
+    alive_B = torch.ones(len(user_B), dtype=torch.bool, device=here)
     for epoch in range(row_TSBW.shape[0]):
-        loss_B = torch.zeros(len(user_B), dtype=torch.float64)
+        loss_B = torch.zeros_like(before_B)
         for step in range(row_TSBW.shape[1]):
-            moving = torch.from_numpy(draws.steps_B > step) & alive_B
-            b = moving.nonzero().squeeze(1)
+            b = ((steps_B > step) & alive_B).nonzero().squeeze(1)
             if not len(b):
                 break
             row_BN = row_TSBW[epoch, step, b]
             read = {leaf: value[b[:, None], row_BN] for leaf, value in rows.items()}
             if past is not None:
-                row_BH, weight_BH = (torch.from_numpy(part)[b] for part in past)
+                row_BH, weight_BH = (torch.from_numpy(part).to(here)[b] for part in past)
                 read |= {f"{leaf}{PAST}": v[b[:, None], row_BH] for leaf, v in rows.items()}
                 read[PAST_WEIGHT] = weight_BH
             gate = {leaf: value[b].requires_grad_() for leaf, value in gates.items()}

@@ -64,16 +64,10 @@ class Scorer:
     def _scores(self, user_B: np.ndarray) -> np.ndarray:
         state = self.state
         users = torch.from_numpy(np.ascontiguousarray(user_B, dtype=np.int64))
-        if self._linear is not None and self.algorithm.row_leaves == (OWN_ITEMS,):
-            return self._own_linear(user_B)
-        network = FlatNetwork.of(self.algorithm.method.backbone)
-        if network is not None and self._plain_rows:
-            return self._perceptron(network, user_B)
+        compiled = self._compiled(user_B) if state.on_host else None
+        if compiled is not None:
+            return compiled
         algorithm, everything = self._ranking
-        if algorithm is self.algorithm.lifted:
-            views = score_views(algorithm, {**everything, **state.private}, self.positives, user_B)
-            if views is not None:
-                return views
         needed = {*algorithm.model_leaves, *algorithm.row_leaves, *algorithm.content}
         private = {leaf: state.private[leaf][users] for leaf in needed if leaf in state.private}
         shared = {leaf: everything[leaf] for leaf in needed if leaf in everything}
@@ -81,13 +75,26 @@ class Scorer:
             private |= self._past(algorithm, shared, private, user_B)
         scores = self._map(shared, private)
         if state.tuned is None:
-            return scores.numpy()
+            return scores.cpu().numpy()
         assert state.broadcast is not None
         fresh = state.fresh_U[user_B]
         if fresh.any():
             started = self._map({**shared, ITEMS: state.broadcast}, private)
             scores = torch.where(torch.from_numpy(fresh)[:, None], started, scores)
         return self._overlay(scores.numpy(), user_B, shared, private)
+
+    def _compiled(self, user_B: np.ndarray) -> np.ndarray | None:
+        """Scores by a pass that is written down, for scorers that have one."""
+        if self._linear is not None and self.algorithm.row_leaves == (OWN_ITEMS,):
+            return self._own_linear(user_B)
+        network = FlatNetwork.of(self.algorithm.method.backbone)
+        if network is not None and self._plain_rows:
+            return self._perceptron(network, user_B)
+        algorithm, everything = self._ranking
+        if algorithm is not self.algorithm.lifted:
+            return None
+        leaves = {**everything, **self.state.private}
+        return score_views(algorithm, leaves, self.positives, user_B)
 
     @property
     def _linear(self) -> tuple[str, str | None] | None:

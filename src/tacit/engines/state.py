@@ -38,13 +38,22 @@ class State:
     server: Params = field(default_factory=dict)  # the server's own optimiser state: "leaf/slot"
     loss: float = float("nan")  # mean training loss of the last round
 
+    @property
+    def on_host(self) -> bool:
+        """Whether no leaf is on a GPU."""
+        return not any(leaf.is_cuda for leaf in (*self.shared.values(), *self.private.values()))
+
     def on(self, device: str) -> State:
-        """The same state with its leaves on a device; those that are there are not copied."""
+        """The same state with its leaves on a device; those that are there are not copied. Rows
+        that clients tuned for themselves stay in the host's memory, where single users read them.
+        """
         return replace(
             self,
             shared={name: leaf.to(device) for name, leaf in self.shared.items()},
             private={name: leaf.to(device) for name, leaf in self.private.items()},
+            broadcast=None if self.broadcast is None else self.broadcast.to(device),
             moments={name: leaf.to(device) for name, leaf in self.moments.items()},
+            server={name: leaf.to(device) for name, leaf in self.server.items()},
         )
 
     def copy(self) -> State:

@@ -110,7 +110,9 @@ class FederatedCourse:
 
     def _scores(self, state: State, draw: int = 0) -> ScoreBlock:
         if self.cold is None or self.catalogue.warm_W is None:
-            return Scorer(self.algorithm, state.on("cpu"), positives=self.train.positives)
+            # tuned rows lie in the host's memory, so what they are laid over has to come there
+            where_it_lies = state if state.tuned is None else state.on("cpu")
+            return Scorer(self.algorithm, where_it_lies, positives=self.train.positives)
         protocol = self.experiment.protocol
         together = (protocol.valid_mask, protocol.test_mask) != ("others", "others")
         return self.cold.scorer(state.on("cpu"), draw, together)

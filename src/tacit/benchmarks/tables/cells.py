@@ -34,6 +34,11 @@ class Place:
     def key(self) -> str:
         return f"{self.row.name} | {self.data.name} | {self.column}"
 
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        """What is tried here."""
+        return dict(self.row.settings_on).get(self.data.name, self.row.settings)
+
 
 @dataclass(frozen=True)
 class Cell:

@@ -32,8 +32,8 @@ class Printed:
 @dataclass(frozen=True)
 class Row:
     """A method as a row. `sets` hold always, `on` for single datasets, whatever the setting; of
-    `settings` one is chosen on validation. A closed form has settings too: the points of its grid,
-    one round each.
+    `settings` one is chosen on validation, or of those in `settings_on` on a dataset that is named
+    there. A closed form has settings too: the points of its grid, one round each.
 
     >>> Row("fedspectral", "fedspectral", settings=(("width=8",), ("width=16",)), rounds=10).seeded
     True
@@ -45,6 +45,7 @@ class Row:
     sets: Setting = ()
     on: tuple[tuple[str, Setting], ...] = ()  # (dataset, sets)
     settings: tuple[Setting, ...] = ((),)
+    settings_on: tuple[tuple[str, tuple[Setting, ...]], ...] = ()  # (dataset, settings)
     rounds: int = 100
     search_rounds: int = (
         50  # the search is shorter than the run: half of it, where that is feasible
@@ -118,11 +119,12 @@ class Table:
             if row not in rows or dataset not in data:
                 raise TacitError(f"The table {self.name} has no cell ({row}, {dataset}).")
         for one in self.rows:
-            if not one.free and len(one.settings) != self.settings:
-                raise TacitError(
-                    f"{one.name} of the table {self.name} tries {len(one.settings)} settings and "
-                    f"not {self.settings}; every row tries as many."
-                )
+            for tried in (one.settings, *(settings for _, settings in one.settings_on)):
+                if not one.free and len(tried) != self.settings:
+                    raise TacitError(
+                        f"{one.name} of the table {self.name} tries {len(tried)} settings and not "
+                        f"{self.settings}; every row tries as many."
+                    )
         if self.against is not None and self.against not in rows:
             raise TacitError(f"The table {self.name} has no row {self.against!r}.")
 

@@ -73,7 +73,7 @@ def measure(
             short = min(least, default=0.0) < PROBE_SECONDS
             if timing is None or (short and clock() < end):
                 try:
-                    experiment = experiment_of(table, place, row.settings[0], 0)
+                    experiment = experiment_of(table, place, place.settings[0], 0)
                     timing = probe(experiment, threads, clock)
                 except TacitError as error:
                     problems[key] = Problem(str(error).rstrip("."))

@@ -94,13 +94,12 @@ def chosen_setting(
     table: Table, place: Place, choices: dict[str, dict[str, Any]]
 ) -> Setting | None:
     """The setting that was chosen for a place by its present definition; None if not yet."""
-    row = place.row
-    if len(row.settings) < 2:
-        return row.settings[0]
+    if len(place.settings) < 2:
+        return place.settings[0]
     note = choices.get(place.key)
     if note is None or note["digest"] != _mark(table, place) or note.get("chosen") is None:
         return None
-    return row.settings[note["chosen"]]
+    return place.settings[note["chosen"]]
 
 
 def choose(
@@ -119,7 +118,7 @@ def choose(
     if known is not None:
         return known
     row, mark = place.row, _mark(table, place)
-    experiments = [experiment_of(table, place, s, SEARCH_SEED, search=True) for s in row.settings]
+    experiments = [experiment_of(table, place, s, SEARCH_SEED, search=True) for s in place.settings]
     note = choices.get(place.key)
     if note is None or note["digest"] != mark:
         protocol = experiments[0].protocol
@@ -131,18 +130,18 @@ def choose(
         }
         choices[place.key] = note
     prepared = prepare(experiments[0])
-    for number in range(len(note["tried"]), len(row.settings)):
+    for number in range(len(note["tried"]), len(place.settings)):
         found = try_setting(experiments[number], prepared, threads, watch)
-        note["tried"].append({"sets": list(row.settings[number]), **found})
+        note["tried"].append({"sets": list(place.settings[number]), **found})
         save()
     best = best_of(note["tried"])
     if best is None:
         raise TacitError("Every setting diverged, in the search or in the run after it.")
     note["chosen"] = best
     save()
-    return row.settings[best]
+    return place.settings[best]
 
 
 def _mark(table: Table, place: Place) -> str:
-    settings = place.row.settings
-    return digest([experiment_of(table, place, s, SEARCH_SEED, search=True) for s in settings])
+    tried = [experiment_of(table, place, s, SEARCH_SEED, search=True) for s in place.settings]
+    return digest(tried)

@@ -37,3 +37,7 @@ SCORER_AND_TABLES = tuple(
 # FedRKG searches 1e-4 to 1e-1 in steps of ten, at η = 80
 GUIDED = rates((0.0001, 80.0), (0.001, 80.0), (0.01, 80.0), (0.1, 80.0))
 GUIDED_PERCEPTRON = rates((0.1, 20.0), (0.1, 80.0), (0.5, 4.0), (1.0, 4.0))
+# Items step at rate·η·I, and LastFM has twelve thousand of them, some many times in one history: at
+# the η above every private perceptron diverged there. A fifth of each.
+PRIVATE_PERCEPTRON_LASTFM = rates((0.1, 4.0), (0.1, 16.0), (0.5, 0.8), (0.5, 4.0))
+GUIDED_PERCEPTRON_LASTFM = rates((0.1, 4.0), (0.1, 16.0), (0.5, 0.8), (1.0, 0.8))
