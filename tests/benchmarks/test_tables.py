@@ -132,6 +132,30 @@ def test_the_budget_holds_and_the_next_call_goes_on(tmp_path: Path) -> None:
     assert clock.now == 260.0
 
 
+def test_the_same_experiment_in_two_tables_is_run_once(tmp_path: Path) -> None:
+    clock, said = Clock(), []
+    one = filling(FEW, tmp_path / "few", clock, seeds=1).fill()
+    spent = clock.now
+    other_name = replace(FEDMF, name="matrix factorisation")
+    others = replace(FEDMF, name="others", settings=rates((0.1, 4.0), (0.1, 16.0)))
+    more = replace(FEW, name="more", rows=(other_name, others), printed={})
+    two = filling(
+        more, tmp_path / "more", clock, seeds=2, report=said.append, lenders=[one.path.parent]
+    )
+    ledger = two.fill()
+    assert set(states(ledger).values()) == {"done"}
+    # four runs of the row that is new, with its two searches, and the second seed of the known one
+    assert clock.now == spent + 2 * 2 * 20.0 + 4 * 40.0 + 2 * 40.0
+    assert any(line.startswith("borrowed  2 finished cells") for line in said)
+    for column in ("paper", "clean"):
+        known = one.cells[f"fedmf | planted | {column} | seed 0"]
+        taken = ledger.cells[f"matrix factorisation | planted | {column} | seed 0"]
+        assert taken["metrics"] == known["metrics"]
+        mark = ledger.choices[f"matrix factorisation | planted | {column}"]["digest"]
+        assert mark == one.choices[f"fedmf | planted | {column}"]["digest"]
+    assert not list(tmp_path.rglob("*.part"))
+
+
 def test_first_seeds_come_first_and_cheap_rows_before_dear_ones(tmp_path: Path) -> None:
     said: list[str] = []
     few = filling(FEW, tmp_path, Clock(), budget=200.0, report=said.append)

@@ -63,14 +63,16 @@ def table(
     one_torch_thread()
     if device is not None:
         require_device(device)
+    home = Path("runs", "tables")
     filling = Filling(
         replace(TABLES[name], device=device or "cpu"),
-        out or Path("runs", "tables", name),
+        out or home / name,
         seeds=TABLES[name].seeds if seeds is None else seeds,
         budget=budget * 3600,
         only=only,
         threads=threads or 1,
         workers=workers if workers is not None else cores(),
+        lenders=[home / other for other in TABLES if other != name] if out is None else [],
         publish=PUBLISHED if publish else None,
         watch=Bar(),
         report=say,

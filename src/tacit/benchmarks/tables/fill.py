@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tacit.benchmarks.tables.borrow import borrow
 from tacit.benchmarks.tables.cells import Cell
 from tacit.benchmarks.tables.definition import Table
 from tacit.benchmarks.tables.ledger import Ledger
@@ -58,6 +59,7 @@ class Filling:
     only: str = ""
     threads: int = 1  # of one cell
     workers: int = 1  # cells at the same time
+    lenders: list[Path] = field(default_factory=list)  # folders of tables that may share runs
     publish: Path | None = None
     watch: Watcher = field(default_factory=Silent)
     report: Callable[[str], None] = _silent
@@ -82,6 +84,9 @@ class Filling:
 
     def plan(self) -> list[Cell]:
         """Time what is missing, say what it will cost, and put it in order."""
+        taken = borrow(self.table, self.out, self.ledger, self.seeds, self.lenders)
+        if taken:
+            self.report(f"borrowed  {taken} finished cells from tables with the same experiments")
         scan(self.table, self.out, self.ledger, self.seeds)
         wanted = cells_wanted(self.table, self.seeds, self.only)
         if not wanted:

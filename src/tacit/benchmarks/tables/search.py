@@ -97,7 +97,7 @@ def chosen_setting(
     if len(place.settings) < 2:
         return place.settings[0]
     note = choices.get(place.key)
-    if note is None or note["digest"] != _mark(table, place) or note.get("chosen") is None:
+    if note is None or note["digest"] != mark_of(table, place) or note.get("chosen") is None:
         return None
     return place.settings[note["chosen"]]
 
@@ -117,7 +117,7 @@ def choose(
     known = chosen_setting(table, place, choices)
     if known is not None:
         return known
-    row, mark = place.row, _mark(table, place)
+    row, mark = place.row, mark_of(table, place)
     experiments = [experiment_of(table, place, s, SEARCH_SEED, search=True) for s in place.settings]
     note = choices.get(place.key)
     if note is None or note["digest"] != mark:
@@ -142,6 +142,7 @@ def choose(
     return place.settings[best]
 
 
-def _mark(table: Table, place: Place) -> str:
+def mark_of(table: Table, place: Place) -> str:
+    """A short name of all that is tried at a place; it changes with any of it."""
     tried = [experiment_of(table, place, s, SEARCH_SEED, search=True) for s in place.settings]
     return digest(tried)

@@ -1,0 +1,58 @@
+"""An experiment that stands in two tables is run once: what a table beside this one has chosen and
+finished is taken over, under the mark that changes with the experiment."""
+
+from __future__ import annotations
+
+import copy
+import os
+import shutil
+from pathlib import Path
+from typing import Any
+
+from tacit.benchmarks.tables.cells import experiment_of, folder_of, places_of
+from tacit.benchmarks.tables.definition import Table
+from tacit.benchmarks.tables.ledger import Ledger
+from tacit.benchmarks.tables.search import chosen_setting, mark_of
+from tacit.errors import TacitError
+from tacit.experiment.folder import RunFolder
+
+
+def borrow(table: Table, out: Path, ledger: Ledger, seeds: int, lenders: list[Path]) -> int:
+    """Take over choices and finished runs from the folders of other tables; how many runs."""
+    lent: dict[str, dict[str, Any]] = {}
+    for path in (path for lender in lenders for path in sorted(lender.glob("table-*.json"))):
+        try:
+            choices = Ledger.read(path.stem.removeprefix("table-"), path).choices
+        except TacitError:  # its own command says so
+            continue
+        lent |= {n["digest"]: n for n in choices.values() if n.get("chosen") is not None}
+    taken = 0
+    for place in places_of(table):
+        try:
+            if place.key not in ledger.choices and (mark := mark_of(table, place)) in lent:
+                ledger.choices[place.key] = copy.deepcopy(lent[mark])
+            setting = chosen_setting(table, place, ledger.choices)
+            if setting is None:
+                continue
+            for seed in range(seeds if place.row.seeded else 1):
+                experiment = experiment_of(table, place, setting, seed)
+                taken += _take(folder_of(out, place, experiment), lenders)
+        except TacitError:  # its settings do not exist: the plan says so
+            continue
+    return taken
+
+
+def _take(folder: RunFolder, lenders: list[Path]) -> bool:
+    """Copy a finished run, whole or not at all; one that was begun here goes on here."""
+    if folder.path.exists():
+        return False
+    data, name = folder.path.parent.parent.name, folder.path.name
+    for lender in lenders:
+        for found in sorted((lender / "runs" / data).glob(f"*/{name}")):
+            if not RunFolder(found).finished:
+                continue
+            half = folder.path.with_name(f"{name}.{os.getpid()}.part")
+            shutil.copytree(found, half)
+            half.rename(folder.path)
+            return True
+    return False
