@@ -11,7 +11,7 @@ from tacit.benchmarks.tables.fedrkg_data import (
     ML_1M_DATA,
     VIDEO_DATA,
 )
-from tacit.benchmarks.tables.fedrkg_main import HEAD, MILDER_ON_REPEATS, SLOWER, TOWER
+from tacit.benchmarks.tables.fedrkg_main import HEAD, MILDER_ON_REPEATS, SHORT, SLOWER, TOWER
 from tacit.benchmarks.tables.fedrkg_print import GAIN, HIT, LASTFM, TABLE_3, printed
 from tacit.benchmarks.tables.tried import (
     GUIDED,
@@ -66,6 +66,7 @@ DATASETS = (FILMTRUST_DATA, VIDEO_DATA, LASTFM_DATA, LASTFM_UNIQUE_DATA, ML_1M_D
 WHY: dict[tuple[str, str, Column], str] = {
     **{(row.name, data.name, "clean"): _CLEAN for row in ROWS for data in DATASETS},
     **{(row.name, data.name, "paper"): _UNKNOWN for row in ROWS for data in DATASETS},
+    **{(row.name, LASTFM, "paper"): SHORT for row in ROWS if row.plugins},
 }
 
 FEDRKG_BACKBONES = Table(
