@@ -139,6 +139,9 @@ def test_the_same_experiment_in_two_tables_is_run_once(tmp_path: Path) -> None:
     other_name = replace(FEDMF, name="matrix factorisation")
     others = replace(FEDMF, name="others", settings=rates((0.1, 4.0), (0.1, 16.0)))
     more = replace(FEW, name="more", rows=(other_name, others), printed={})
+    stale = Ledger("more", tmp_path / "more" / "table-more.json")
+    stale.choices["matrix factorisation | planted | clean"] = {"digest": "old", "chosen": 1}
+    stale.write()
     two = filling(
         more, tmp_path / "more", clock, seeds=2, report=said.append, lenders=[one.path.parent]
     )

@@ -29,7 +29,8 @@ def borrow(table: Table, out: Path, ledger: Ledger, seeds: int, lenders: list[Pa
     taken = 0
     for place in places_of(table):
         try:
-            if place.key not in ledger.choices and (mark := mark_of(table, place)) in lent:
+            mark, note = mark_of(table, place), ledger.choices.get(place.key)
+            if mark in lent and (note is None or note["digest"] != mark):
                 ledger.choices[place.key] = copy.deepcopy(lent[mark])
             setting = chosen_setting(table, place, ledger.choices)
             if setting is None:
