@@ -97,8 +97,9 @@ _CHANCE = (
 )
 SHORT = "the paper trains 3,000 rounds here, this table 1,000, and the last is the best"
 _UNBOUNDED = (
-    "the term that drives FedRAP's two tables apart has no lower bound, and the loss runs away; the "
-    "released code shrinks its rates within a round, which the paper does not say and we do not do"
+    "the term that drives FedRAP's two tables apart has no lower bound, and the loss runs away; "
+    "the released code shrinks its rates within a round, which the paper does not say and we do "
+    "not do"
 )
 _CLEAN = "held-out items may be drawn as negatives"
 _UNKNOWN = "rates behind the print are unpublished; best of four on validation"
