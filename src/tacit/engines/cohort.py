@@ -67,7 +67,7 @@ class CohortEngine:
         if self.block is not None:
             return self.block
         if self.device != "cpu":
-            return 1024  # a GPU wants width; padding costs it little
+            return 1024  # a GPU wants width, and pays for it with padding
         return LINEAR_BLOCK if algorithm.method.backbone.linear else DEEP_BLOCK
 
     def start(self, algorithm: Algorithm, train: TrainView, seed: int) -> State:

@@ -72,8 +72,8 @@ DATASETS = (FILMTRUST_DATA, VIDEO_DATA, LASTFM_DATA, LASTFM_UNIQUE_DATA, ML_1M_D
 WHY: dict[tuple[str, str, Column], str] = {
     **{(row.name, data.name, "clean"): _CLEAN for row in ROWS for data in DATASETS},
     **{(row.name, data.name, "paper"): _UNKNOWN for row in ROWS for data in DATASETS},
-    **{(row.name, LASTFM, "paper"): SHORT for row in ROWS if row.plugins},
-    **{(row.name, VIDEO, "paper"): _ORACLE for row in ROWS if row.plugins},
+    ("fedmf + fedrkg", LASTFM, "paper"): SHORT,
+    ("fedmf + fedrkg", VIDEO, "paper"): _ORACLE,
 }
 
 FEDRKG_BACKBONES = Table(

@@ -97,7 +97,8 @@ _CHANCE = (
 )
 SHORT = "the paper trains 3,000 rounds here, this table 1,000, and the last is the best"
 _UNBOUNDED = (
-    "the term that drives FedRAP's two tables apart has no lower bound, and the loss runs away; "
+    "the term that drives FedRAP's two tables apart has no lower bound, and the loss sinks "
+    "ever further below zero; "
     "the released code shrinks its rates within a round, which the paper does not say and we do "
     "not do"
 )
