@@ -16,6 +16,7 @@ from tacit.engines.direct import DirectEngine
 from tacit.engines.direct_crowd import crowd_of
 from tacit.engines.direct_data import RoundData
 from tacit.engines.participation import Participants
+from tacit.methods.fcf_als import FcfAls
 from tacit.methods.feddae import FedDAE
 from tacit.methods.fedpergnn import FedPerGNN
 from tacit.methods.metamf import MetaMF
@@ -69,6 +70,8 @@ def test_part_of_a_crowd() -> None:
         replace(META, server=Adam(rate=0.01, weight_decay=0.1)),
         FedDAE(hidden=5, latent=3, gate=4, epochs=3, local=Adam(0.01, weight_decay=0.1)),
         FedDAE(hidden=5, latent=3, gate=4, dropout=0.0, annealing="cumulative"),
+        FcfAls(dim=4, confidence=0.0, ridge=0.5),
+        FcfAls(dim=6, confidence=7.0),
     ],
     ids=str,
 )
@@ -91,7 +94,7 @@ def test_what_needs_each_clients_gradient_plays_no_crowds() -> None:
 
 def test_a_crowd_that_never_reports_moves_no_server() -> None:
     view, engine = train(), DirectEngine()
-    for method in (SMALL, META, FedDAE(hidden=5, latent=3, gate=4)):
+    for method in (SMALL, META, FedDAE(hidden=5, latent=3, gate=4), FcfAls(dim=4)):
         state = engine.start(method, view, seed=0)
         before = {leaf: value.clone() for leaf, value in state.shared.items()}
         silent = Participants(np.arange(3), np.zeros(3, dtype=bool))

@@ -1,13 +1,16 @@
 """FCF's least squares against numbers by hand and against the gradient of its objective."""
 
+import numpy as np
 import pytest
 import torch
 
 from tacit.core.direct import ClientData
 from tacit.core.optim import Adam
+from tacit.data.views import Lists
 from tacit.errors import TacitError
 from tacit.experiment.resolve import resolve
 from tacit.methods import FcfAls
+from tacit.methods.fcf_als_crowd import crowd_pull, crowd_vectors
 
 
 def client(history: list[int], real: list[float]) -> ClientData:
@@ -51,6 +54,24 @@ def test_the_solution_is_the_minimum_and_the_upload_its_slope() -> None:
     _, upload = method.update({"items": item_ID}, {}, data, 1)
     slope_ID = torch.func.grad(lambda y: objective(y, user_D, method))(item_ID)
     assert torch.allclose(-2 * upload["items"] + 2 * method.ridge * item_ID, slope_ID)
+
+
+def test_an_item_taken_twice_is_wanted_once_and_weighs_more() -> None:
+    """Item 1 twice, α = 3, λ = 1: c = 7 and p = 1, so x = 7·1 / (7·1 + 1·4 + 1) = 7/12."""
+    method = FcfAls(dim=1, confidence=3.0, ridge=1.0)
+    item_ID = torch.tensor([[1.0], [2.0]], dtype=torch.float64)
+    x = 7 / 12
+    pulls = [7 * (1 - x) * x, (0 - 2 * x) * x]
+    data = client([0, 0], [1.0, 1.0])
+    assert method.solve(item_ID, data).tolist() == pytest.approx([x])
+    _, upload = method.update({"items": item_ID}, {}, data, 1)
+    assert upload["items"][:, 0].tolist() == pytest.approx(pulls)
+    history = Lists(np.array([0, 2, 3]), np.array([0, 0, 0]))
+    user_PD = crowd_vectors(item_ID, history, confidence=3.0, ridge=1.0)
+    assert user_PD[:, 0].tolist() == pytest.approx([x, 4 / 9])
+    twice = history.take(np.array([0, 0]))
+    pull_ID = crowd_pull(item_ID, user_PD[[0, 0]], twice, confidence=3.0)
+    assert pull_ID[:, 0].tolist() == pytest.approx([2 * pull for pull in pulls])
 
 
 def test_the_first_server_step_is_one_rate_downhill() -> None:

@@ -1,7 +1,8 @@
 """FCF as its paper has it (Ammad-ud-din et al., 2019): implicit ALS with a federated item step.
 
 The objective is that of implicit matrix factorisation: Σ c (p − xᵀy)² over all users and items,
-plus λ times all squared norms; p = 1 and c = 1 + α for train items, p = 0 and c = 1 for the others.
+plus λ times all squared norms; p = 1 and c = 1 + α r for an item that stands r times in a history,
+p = 0 and c = 1 for the others.
 A client solves its own vector exactly, x = (YᵀCY + λI)⁻¹ YᵀC p, keeps it, and answers c (p − xᵀy) x
 for every item. The server adds the answers up, adds the regulariser, and takes one Adam step on Y;
 Adam's moments never leave it.
@@ -18,17 +19,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from tacit.core.crowd import Crowd
 from tacit.core.direct import ClientData
 from tacit.core.optim import Adam
 from tacit.core.types import ITEMS, Init, Params, Task
 from tacit.data.sampling import Sampling
+from tacit.data.views import Lists
 from tacit.errors import TacitError
 from tacit.methods.entry import METHODS, Entry
+from tacit.methods.fcf_als_crowd import crowd_pull, crowd_vectors
 
 MOMENTS = ("first", "second", "steps")
+PIECE = 1024  # clients at a time: what one holds of each is D x D
 
 
 @dataclass(frozen=True)
@@ -40,7 +46,7 @@ class FcfAls:
     """
 
     dim: int = 32
-    confidence: float = 1.0  # α: a train item counts 1 + α times
+    confidence: float = 1.0  # α: an item that was taken once counts 1 + α times
     ridge: float = 10.0  # λ
     server: Adam = Adam(rate=0.05)
 
@@ -91,8 +97,9 @@ class FcfAls:
     ) -> tuple[Params, Params]:
         item_ID = received[ITEMS]
         user_D = self.solve(item_ID, data)
-        has_I = data.real_H.new_zeros(len(item_ID)).index_add(0, data.history_H, data.real_H)
-        pull_I = (1.0 + self.confidence * has_I) * (has_I - item_ID @ user_D)
+        times_I = _times(item_ID, data)
+        wanted_I = (times_I > 0).to(item_ID)
+        pull_I = (1.0 + self.confidence * times_I) * (wanted_I - item_ID @ user_D)
         return private, {ITEMS: pull_I[:, None] * user_D}
 
     def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
@@ -112,10 +119,30 @@ class FcfAls:
         own_HD = item_ID[data.history_H] * data.real_H[:, None]
         ridge_DD = self.ridge * torch.eye(self.dim, dtype=item_ID.dtype)
         left_DD = item_ID.T @ item_ID + self.confidence * own_HD.T @ own_HD + ridge_DD
-        return torch.linalg.solve(left_DD, (1.0 + self.confidence) * own_HD.sum(0))
+        # p counts an item once, however often it stands there
+        once_H = 1.0 / _times(item_ID, data)[data.history_H].clamp(min=1.0)
+        return torch.linalg.solve(left_DD, ((once_H + self.confidence)[:, None] * own_HD).sum(0))
 
     def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
         return received[ITEMS] @ self.solve(received[ITEMS], data)
+
+    @property
+    def plays_crowds(self) -> bool:
+        return True
+
+    def play(self, shared: Params, private: Params, crowd: Crowd, round_number: int) -> Params:
+        arrived = crowd.take(np.flatnonzero(crowd.reports_P))  # no client keeps anything
+        pull_ID = torch.zeros_like(shared[ITEMS], dtype=torch.float64)
+        for piece in arrived.pieces(PIECE):
+            user_PD = crowd_vectors(shared[ITEMS], piece.history, self.confidence, self.ridge)
+            pull_ID += crowd_pull(shared[ITEMS], user_PD, piece.history, self.confidence)
+        return {ITEMS: pull_ID}
+
+    def score_crowd(
+        self, shared: Params, private: Params, user_B: np.ndarray, history: Lists
+    ) -> Tensor:
+        user_BD = crowd_vectors(shared[ITEMS], history, self.confidence, self.ridge)
+        return user_BD @ shared[ITEMS].T
 
     def says(self) -> list[str]:
         return [
@@ -124,6 +151,11 @@ class FcfAls:
             "without secure aggregation it reads a client's history: rows of train items point "
             "along its vector, the others against it",
         ]
+
+
+def _times(item_ID: Tensor, data: ClientData) -> Tensor:
+    """How often each item stands in the history."""
+    return data.real_H.new_zeros(len(item_ID)).index_add(0, data.history_H, data.real_H)
 
 
 METHODS["fcf_als"] = Entry(
