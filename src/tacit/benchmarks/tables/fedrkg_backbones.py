@@ -15,20 +15,20 @@ from tacit.benchmarks.tables.fedrkg_main import HEAD, MILDER_ON_REPEATS, SHORT, 
 from tacit.benchmarks.tables.fedrkg_print import GAIN, HIT, LASTFM, TABLE_3, VIDEO, printed
 from tacit.benchmarks.tables.tried import (
     GUIDED,
-    GUIDED_HEAD_LASTFM,
     GUIDED_PERCEPTRON,
     GUIDED_PERCEPTRON_LASTFM,
     LINEAR,
     PERCEPTRON,
     PRIVATE_PERCEPTRON,
+    SMALL_STEPS_LASTFM,
 )
 
 GUIDANCE = ("fedrkg",)
 
 
 # a guided table is trained alone for a hundred rounds, so that it diverges without repeats too
-MILDER = tuple((name, GUIDED_PERCEPTRON_LASTFM) for name in (LASTFM, DEDUPLICATED))
-MILDEST = tuple((name, GUIDED_HEAD_LASTFM) for name in (LASTFM, DEDUPLICATED))
+MILDER = ((LASTFM, SMALL_STEPS_LASTFM), (DEDUPLICATED, GUIDED_PERCEPTRON_LASTFM))
+MILDEST = tuple((name, SMALL_STEPS_LASTFM) for name in (LASTFM, DEDUPLICATED))
 
 
 def _guided(

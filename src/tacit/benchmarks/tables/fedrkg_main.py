@@ -23,6 +23,7 @@ from tacit.benchmarks.tables.tried import (
     PRIVATE_PERCEPTRON,
     PRIVATE_PERCEPTRON_LASTFM,
     SCORER_AND_TABLES,
+    SMALL_STEPS_LASTFM,
 )
 
 TOWER = ("backbone.layers=[32, 1]",)  # 64-32-1
@@ -50,7 +51,7 @@ ROWS = (
         "gpfedrec",
         "gpfedrec",
         settings=PRIVATE_PERCEPTRON,
-        settings_on=MILDER_ON_REPEATS,
+        settings_on=((LASTFM, SMALL_STEPS_LASTFM),),
         search_rounds=20,
         evaluate_every=10,
     ),
