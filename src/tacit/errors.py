@@ -18,6 +18,14 @@ class TacitError(Exception):
     """
 
 
+class NoRoomError(TacitError):
+    """A device has too little memory for the work, whatever its rates: no setting is to blame.
+
+    >>> issubclass(NoRoomError, TacitError)
+    True
+    """
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The ending of a message about an unknown name: the nearest one, and what there is.
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from tacit.benchmarks.tables import TABLES
 from tacit.benchmarks.tables import search as search_module
@@ -28,6 +29,7 @@ from tacit.benchmarks.tables.record import KINDS
 from tacit.benchmarks.tables.search import best_of, choose
 from tacit.benchmarks.tables.timing import Timing
 from tacit.benchmarks.tables.warmth import warmth_lines
+from tacit.engines.cohort import CohortEngine
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import DivergedError
 from tacit.experiment.amounts import DASH
@@ -324,6 +326,29 @@ def test_a_choice_that_diverges_in_the_longer_run_makes_room_for_the_next(
     tried = ledger.choices[only]["tried"]
     assert sum("before_it_diverged" in one for one in tried) == 1
     assert as_markdown(FEW, ledger, 1, [])
+
+
+@pytest.mark.parametrize("after", [1, 2], ids=["in the search", "in the run"])
+def test_a_gpu_without_room_is_no_divergence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    play = CohortEngine.round
+
+    def cramped(engine: Any, algorithm: Any, train: Any, state: Any, *rest: Any) -> None:
+        if state.round_number == after:
+            raise torch.OutOfMemoryError("Tried to allocate 22.77 GiB")
+        play(engine, algorithm, train, state, *rest)
+
+    cell = "fedmf | planted | clean | seed 0"
+    with monkeypatch.context() as patch:
+        patch.setattr(CohortEngine, "round", cramped)
+        ledger = filling(FEW, tmp_path, Clock(), seeds=1, only="clean").fill()
+    assert states(ledger)[cell].startswith("not run (The memory of cpu ran out")
+    assert states(ledger)["popularity | planted | clean | seed 0"] == "done"  # others go on
+    tried = ledger.choices.get("fedmf | planted | clean", {"tried": []})["tried"]
+    assert [one["validation"] is None for one in tried] == [False] * (2 if after == 2 else 0)
+    again = filling(FEW, tmp_path, Clock(), seeds=1, only="clean").fill()
+    assert states(again)[cell] == "done"
 
 
 def test_a_changed_definition_begins_anew(tmp_path: Path) -> None:

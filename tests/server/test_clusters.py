@@ -32,8 +32,8 @@ def test_likeness_sums_cosines_item_by_item() -> None:
     rows = torch.tensor(
         [[[2.0, 0.0], [0.0, 1.0]], [[1.0, 1.0], [0.0, 5.0]], [[-1.0, 0.0], [3.0, 0.0]]]
     )
-    assert likeness(rows, 0).tolist() == pytest.approx([2.0, 1 + 0.5**0.5, -1.0])
-    assert likeness(rows, 2).tolist() == pytest.approx([-1.0, -(0.5**0.5), 2.0])
+    assert likeness(rows, rows[0]).tolist() == pytest.approx([2.0, 1 + 0.5**0.5, -1.0])
+    assert likeness(rows, rows[2]).tolist() == pytest.approx([-1.0, -(0.5**0.5), 2.0])
 
 
 def test_lloyd_finds_blobs() -> None:

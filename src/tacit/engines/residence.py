@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 
 from tacit.engines.state import State
-from tacit.errors import TacitError
+from tacit.errors import NoRoomError
 
 
 def settle(state: State, device: str) -> None:
@@ -40,11 +43,30 @@ def halved(block: int, device: str) -> int:
     4
     >>> halved(1, "cuda")
     Traceback (most recent call last):
-    tacit.errors.TacitError: One client alone does not fit the memory of cuda; use --device cpu.
+    tacit.errors.NoRoomError: One client alone does not fit the memory of cuda; use --device cpu.
     """
     if block == 1:
-        raise TacitError(f"One client alone does not fit the memory of {device}; use --device cpu.")
+        raise NoRoomError(
+            f"One client alone does not fit the memory of {device}; use --device cpu."
+        )
     return block // 2
+
+
+@contextmanager
+def room_on(device: str) -> Iterator[None]:
+    """Say in a sentence that a device's memory ran out in the middle of the work.
+
+    >>> with room_on("gpu"):
+    ...     raise torch.OutOfMemoryError("Tried to allocate 22.77 GiB")
+    Traceback (most recent call last):
+    tacit.errors.NoRoomError: The memory of gpu ran out; stop other work there, or use --device cpu.
+    """
+    try:
+        yield
+    except torch.OutOfMemoryError as error:
+        raise NoRoomError(
+            f"The memory of {device} ran out; stop other work there, or use --device cpu."
+        ) from error
 
 
 def _room(device: str) -> float:

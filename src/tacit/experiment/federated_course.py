@@ -21,6 +21,7 @@ from tacit.engines.cohort import CohortEngine
 from tacit.engines.cold import ColdServer
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participants
+from tacit.engines.residence import room_on
 from tacit.engines.scoring import Scorer
 from tacit.engines.state import State, require_clients_memory
 from tacit.errors import TacitError
@@ -94,9 +95,10 @@ class FederatedCourse:
 
     def advance(self) -> None:
         participants = self._participants(self.state.round_number + 1)
-        self.engine.round(
-            self.algorithm, self.train, self.state, participants, self.experiment.seed
-        )
+        with room_on(self.experiment.device):
+            self.engine.round(
+                self.algorithm, self.train, self.state, participants, self.experiment.seed
+            )
         if self.cold is not None:
             begun = time.process_time()
             self.cold.after_round(self.state)
@@ -119,7 +121,8 @@ class FederatedCourse:
 
     def mark_best(self) -> None:
         self.best = None  # let go of the old copy first: two of them may not fit
-        self.best = self.state.copy()
+        with room_on(self.experiment.device):
+            self.best = self.state.copy()
 
     def best_scores(self) -> ScoreBlock:
         assert self.best is not None

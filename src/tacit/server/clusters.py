@@ -15,6 +15,8 @@ from tacit.errors import TacitError
 from tacit.server.means_cpu import mean_table
 from tacit.sync.contrast import LABEL, SAMPLE
 
+SOME_USERS = 256  # whose rows are copied at a time
+
 
 @dataclass(frozen=True)
 class ClusterMean:
@@ -83,7 +85,13 @@ class ClusterMean:
         kinds = label_I.unique()  # a cluster may have lost all its items
         cluster = kinds[int(generator.integers(len(kinds)))]
         item_J = (label_I == cluster).nonzero().squeeze(1)
-        alike_P = likeness(own_UID[user_P[:, None], item_J], someone).cpu()
+        one_JD = own_UID[user_P[someone], item_J]
+        alike_P = torch.cat(
+            [
+                likeness(own_UID[some_B[:, None], item_J], one_JD)
+                for some_B in user_P.split(SOME_USERS)
+            ]
+        ).cpu()
         order_P = alike_P.argsort(descending=True, stable=True)
         group_Q = order_P[: elbow(alike_P[order_P]) + 1]
         return leaves, group_Q, _mean(own_UID, user_P[group_Q]).to(own_UID)
@@ -94,19 +102,19 @@ def _mean(table_UID: Tensor, user_P: Tensor) -> Tensor:
     if table_UID.device.type == "cpu":
         return torch.from_numpy(mean_table(table_UID.numpy(), user_P.numpy()))
     total_ID = table_UID.new_zeros(table_UID.shape[1:], dtype=torch.float64)
-    for some_B in user_P.split(256):
+    for some_B in user_P.split(SOME_USERS):
         total_ID += table_UID[some_B].sum(0, dtype=torch.float64)
     return (total_ID / len(user_P)).cpu()
 
 
-def likeness(row_PJD: Tensor, someone: int) -> Tensor:
+def likeness(row_PJD: Tensor, one_JD: Tensor) -> Tensor:
     """For each user, the sum over items of the cosine between its rows and one user's.
 
-    >>> likeness(torch.tensor([[[1.0, 0.0]], [[0.0, 2.0]], [[-3.0, 0.0]]]), 0).tolist()
+    >>> rows = torch.tensor([[[1.0, 0.0]], [[0.0, 2.0]], [[-3.0, 0.0]]])
+    >>> likeness(rows, rows[0]).tolist()
     [1.0, 0.0, -1.0]
     """
-    row_PJD = row_PJD.double()
-    return cosine_similarity(row_PJD, row_PJD[someone], dim=-1).sum(1)
+    return cosine_similarity(row_PJD.double(), one_JD.double(), dim=-1).sum(1)
 
 
 def elbow(value_P: Tensor) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 
 from tacit.benchmarks.tables.cells import Place, digest, experiment_of
 from tacit.benchmarks.tables.definition import Setting, Table
-from tacit.errors import TacitError
+from tacit.errors import NoRoomError, TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
 from tacit.experiment.course import course_of
@@ -53,7 +53,7 @@ def try_setting(
                 if value > best:
                     best, best_round = value, number
             watch.round(record, best if best_round else None)
-    except RunInterruptedError:
+    except (RunInterruptedError, NoRoomError):
         raise
     except TacitError as error:  # it diverged: what it reached before stands
         stopped = str(error)
