@@ -16,7 +16,6 @@ from tacit.benchmarks.tables.fedrkg_print import GAIN, HIT, LASTFM, TABLE_3, VID
 from tacit.benchmarks.tables.tried import (
     GUIDED,
     GUIDED_PERCEPTRON,
-    GUIDED_PERCEPTRON_LASTFM,
     LINEAR,
     PERCEPTRON,
     PRIVATE_PERCEPTRON,
@@ -27,7 +26,6 @@ GUIDANCE = ("fedrkg",)
 
 
 # a guided table is trained alone for a hundred rounds, so that it diverges without repeats too
-MILDER = ((LASTFM, SMALL_STEPS_LASTFM), (DEDUPLICATED, GUIDED_PERCEPTRON_LASTFM))
 MILDEST = tuple((name, SMALL_STEPS_LASTFM) for name in (LASTFM, DEDUPLICATED))
 
 
@@ -55,7 +53,7 @@ ROWS = (
     Row("fedmf", "fedmf", settings=LINEAR),
     _guided("fedmf", GUIDED),
     Row("fedncf", "fedncf", sets=TOWER, settings=PERCEPTRON),
-    _guided("fedncf", GUIDED_PERCEPTRON, TOWER, MILDER),
+    _guided("fedncf", GUIDED_PERCEPTRON, TOWER, MILDEST),
     Row(
         "pfedrec", "pfedrec", sets=HEAD, settings=PRIVATE_PERCEPTRON, settings_on=MILDER_ON_REPEATS
     ),

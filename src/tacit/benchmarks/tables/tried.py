@@ -41,5 +41,4 @@ GUIDED_PERCEPTRON = rates((0.1, 20.0), (0.1, 80.0), (0.5, 4.0), (1.0, 4.0))
 # the η above every setting of these rows diverged there on some seed. A fifth of each; rows that
 # diverged at a fifth, too, take the last.
 PRIVATE_PERCEPTRON_LASTFM = rates((0.1, 4.0), (0.1, 16.0), (0.5, 0.8), (0.5, 4.0))
-GUIDED_PERCEPTRON_LASTFM = rates((0.1, 4.0), (0.1, 16.0), (0.5, 0.8), (1.0, 0.8))
 SMALL_STEPS_LASTFM = rates((0.01, 4.0), (0.01, 40.0), (0.1, 0.4), (0.1, 1.0))
