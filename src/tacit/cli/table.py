@@ -73,6 +73,7 @@ def table(
         threads=threads or 1,
         workers=workers if workers is not None else cores(),
         lenders=[home / other for other in TABLES if other != name] if out is None else [],
+        published=PUBLISHED if out is None else None,
         publish=PUBLISHED if publish else None,
         watch=Bar(),
         report=say,

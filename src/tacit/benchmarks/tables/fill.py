@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.benchmarks.tables.borrow import borrow
-from tacit.benchmarks.tables.cells import Cell
+from tacit.benchmarks.tables.cells import Cell, Place
 from tacit.benchmarks.tables.definition import Table
 from tacit.benchmarks.tables.ledger import Ledger
 from tacit.benchmarks.tables.markdown import as_markdown
@@ -25,8 +25,9 @@ from tacit.benchmarks.tables.plan import (
     seconds_of,
     timing_key,
 )
+from tacit.benchmarks.tables.published import take_over
 from tacit.benchmarks.tables.record import scan, undone_record
-from tacit.benchmarks.tables.search import chosen_setting
+from tacit.benchmarks.tables.search import chosen_setting, later_note
 from tacit.benchmarks.tables.timing import probe as time_two_rounds
 from tacit.benchmarks.tables.verdict import verdict
 from tacit.benchmarks.tables.work import Outcome, Work, do
@@ -60,6 +61,7 @@ class Filling:
     threads: int = 1  # of one cell
     workers: int = 1  # cells at the same time
     lenders: list[Path] = field(default_factory=list)  # folders of tables that may share runs
+    published: Path | None = None  # a folder whose results, made anywhere, are gone on with
     publish: Path | None = None
     watch: Watcher = field(default_factory=Silent)
     report: Callable[[str], None] = _silent
@@ -84,10 +86,16 @@ class Filling:
 
     def plan(self) -> list[Cell]:
         """Time what is missing, say what it will cost, and put it in order."""
-        taken = borrow(self.table, self.out, self.ledger, self.seeds, self.lenders)
+        known, lenders = None, self.lenders
+        if self.published is not None:
+            known = take_over(self.ledger, self.published)
+            lenders = [self.published, *lenders]  # of its choices: its runs ran anywhere
+        taken = borrow(self.table, self.out, self.ledger, self.seeds, lenders)
         if taken:
             self.report(f"borrowed  {taken} finished cells from tables with the same experiments")
-        scan(self.table, self.out, self.ledger, self.seeds)
+        scan(self.table, self.out, self.ledger, self.seeds, known)
+        if elsewhere := [r for r in self.ledger.cells.values() if self._elsewhere(r)]:
+            self.report(f"published {len(elsewhere)} finished cells stand as they were published")
         wanted = cells_wanted(self.table, self.seeds, self.only)
         if not wanted:
             raise TacitError(f"No cell of {self.table.name} has {self.only!r} in its name.")
@@ -172,14 +180,28 @@ class Filling:
     def _absorb(self, outcome: Outcome) -> None:
         cell = outcome.cell
         if outcome.note is not None:
-            self.ledger.choices[cell.place.key] = outcome.note
+            known = self.ledger.choices.get(cell.place.key)  # another seed's, perhaps the later one
+            self.ledger.choices[cell.place.key] = later_note(known, outcome.note)
         self.ledger.timings[timing_key(cell.place.row, cell.place.data)] = outcome.timing
         self.ledger.cells[cell.key] = outcome.record
-        self._write()
         self.report(f"cell      {cell.key}: {outcome.record['status']}")
+        self._drop_withdrawn(cell.place)
+        self._write()
+
+    def _drop_withdrawn(self, place: Place) -> None:
+        """All seeds of a row have one setting: where a later seed's run took the choice back, the
+        seeds that were finished with it are to be run again, by the next call."""
+        setting = chosen_setting(self.table, place, self.ledger.choices) or ()
+        for cell in cells_wanted(self.table, self.seeds, f"{place.key} |"):
+            if self._done(cell) and self.ledger.cells[cell.key]["sets"] != list(setting):
+                self._does_not_fit(cell)
+                self.report(f"again     {cell.key}: its setting diverged on another seed")
 
     def _done(self, cell: Cell) -> bool:
         return bool(self.ledger.cells.get(cell.key, {}).get("status") == "done")
+
+    def _elsewhere(self, record: dict[str, Any]) -> bool:
+        return not (self.out / record["folder"]).exists()
 
     def _undone(self, cell: Cell, why: str) -> None:
         self.ledger.cells[cell.key] = undone_record(cell, f"not run ({why})")

@@ -16,7 +16,8 @@ from tacit.experiment.folder import write_text
 class Ledger:
     """What a table's command knows, and goes on with when it is given again.
 
-    `choices` are by place, `timings` by row and dataset, `cells` by cell.
+    `choices` are by place, `timings` by row and dataset, `cells` by cell, `tests` (of tables that
+    compare all rows with one) by row, dataset and metric.
 
     >>> Ledger("few", Path("few.json")).choices
     {}
@@ -27,6 +28,7 @@ class Ledger:
     choices: dict[str, dict[str, Any]] = field(default_factory=dict)
     timings: dict[str, Timing] = field(default_factory=dict)
     cells: dict[str, dict[str, Any]] = field(default_factory=dict)
+    tests: dict[str, dict[str, Any]] = field(default_factory=dict)
     head: dict[str, Any] = field(default_factory=dict)  # said once for all cells
 
     @classmethod
@@ -38,13 +40,14 @@ class Ledger:
             stored = json.loads(path.read_text(encoding="utf-8"))
             timings = {key: Timing(**value) for key, value in stored["timings"].items()}
             name, choices, cells = stored["table"], stored["choices"], stored["cells"]
+            tests = dict(stored.get("tests", {}))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise TacitError(
                 f"{str(path)!r} is damaged: {error!r}; move it away to begin the table anew."
             ) from error
         if name != table:
             raise TacitError(f"{str(path)!r} holds the table {name!r}; choose another --out.")
-        return cls(table, path, choices, timings, cells)
+        return cls(table, path, choices, timings, cells, tests)
 
     def text(self) -> str:
         """The file, as JSON."""
@@ -54,7 +57,7 @@ class Ledger:
             "choices": self.choices,
             "timings": {key: asdict(value) for key, value in self.timings.items()},
             "cells": self.cells,
-        }
+        } | ({"tests": self.tests} if self.tests else {})
         return json.dumps(stored, indent=1) + "\n"
 
     def write(self) -> None:

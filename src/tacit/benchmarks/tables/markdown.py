@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tacit.benchmarks.tables.cell_text import cell_text, done_of, line, metric_text, values_of
-from tacit.benchmarks.tables.cells import Place
+from tacit.benchmarks.tables.cells import Place, places_of
 from tacit.benchmarks.tables.cold_lines import cold_lines
 from tacit.benchmarks.tables.definition import Column, Data, Metric, Printed, Table
 from tacit.benchmarks.tables.ledger import Ledger
@@ -41,7 +41,7 @@ def as_markdown(table: Table, ledger: Ledger, seeds: int, verdict: Sequence[str]
         lines += ["## Far from print, no reason written yet", ""]
         lines += [f"- {cell}" for cell in unexplained(table, ledger)] or ["None."]
         lines.append("")
-    lines += ["## What was chosen on validation", "", *_choices(ledger)]
+    lines += ["## What was chosen on validation", "", *_choices(table, ledger)]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -175,10 +175,11 @@ def _plain(table: Table, data: Data, ledger: Ledger) -> list[str]:
     return lines
 
 
-def _choices(ledger: Ledger) -> list[str]:
+def _choices(table: Table, ledger: Ledger) -> list[str]:
     head = ["method", "dataset", "protocol", "chosen", "validation", "tried", "by"]
     lines = [line(head), line(["---"] * len(head))]
-    for key, note in ledger.choices.items():
+    for key in (place.key for place in places_of(table)):
+        note = ledger.choices.get(key, {})
         if note.get("chosen") is None:
             continue
         best = note["tried"][note["chosen"]]

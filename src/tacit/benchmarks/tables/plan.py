@@ -46,7 +46,7 @@ def measure(
 ) -> dict[str, Problem]:
     """A timing for each row and dataset that is wanted; what cannot run comes back, with why."""
     problems: dict[str, Problem] = {}
-    known: dict[str, list[tuple[Place, Timing]]] = {}  # by row: where it was timed, never guessed
+    known: dict[str, list[tuple[Place, Timing]]] = {}  # by row: where it was timed here
     for place in wanted:  # datasets stand in the order of their cost
         row, key = place.row, timing_key(place.row, place.data)
         if key in problems:
@@ -55,8 +55,8 @@ def measure(
             problems[key] = Problem(f"no such method here: {name}")
             continue
         timing = ledger.timings.get(key)
-        if timing is None or timing.how == "guessed":
-            timing = None
+        if timing is None or timing.how in ("guessed", "published"):
+            timing = timing if timing is not None and timing.how == "published" else None
             # a guess errs upwards, for rows without tables of their own and where cost grows with
             # items alone; so the least of them says whether to time it
             least = [
@@ -64,7 +64,9 @@ def measure(
                 for at, measured in known.get(row.name, [])
                 if (low := guess(measured, at, place.data.source, tables=False)) is not None
             ]
-            if row.name in known:
+            if timing is not None:  # another machine's is the better guess
+                least = [probe_seconds(timing)]
+            elif row.name in known:
                 at, measured = known[row.name][-1]
                 timing = guess(measured, at, place.data.source)
             if timing is None and clock() >= end:
@@ -79,7 +81,7 @@ def measure(
                     problems[key] = Problem(str(error).rstrip("."))
                     continue
             ledger.timings[key] = timing
-        if timing.how != "guessed":
+        if timing.how in ("measured", "recorded"):
             known.setdefault(row.name, []).append((place, timing))
     return problems
 

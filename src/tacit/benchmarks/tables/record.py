@@ -70,7 +70,7 @@ def done_record(
         "engine": result["engine"],
         "seconds": result["seconds"],
         "versions": result["versions"],
-        "folder": folder.path.relative_to(out).as_posix(),
+        "folder": name_of(folder, out),
     }
 
 
@@ -85,13 +85,17 @@ def _breakdown(table: Table, result: dict[str, Any]) -> dict[str, Any]:
     return kept
 
 
-def scan(table: Table, out: Path, ledger: Ledger, seeds: int) -> None:
-    """Bring the cells up to date with the folders: finished runs count, others do not.
+def scan(
+    table: Table, out: Path, ledger: Ledger, seeds: int, published: Ledger | None = None
+) -> None:
+    """Bring the cells up to date: those with a finished run count, and those that are written down
+    as the very run which the present definition and the present choice ask for, wherever it ran.
 
-    A cell counts only under the present definition and the present choice; seeds beyond those asked
-    for are kept where they are finished.
+    Seeds beyond those asked for are kept where they are finished.
     """
-    most = max([seeds, *(int(record["seed"]) + 1 for record in ledger.cells.values())])
+    before = [*(published.cells.values() if published else ()), *ledger.cells.values()]
+    most = max([seeds, *(int(record["seed"]) + 1 for record in before)])
+    written = {record["folder"]: record for record in before if record["status"] == "done"}
     ledger.cells = {}
     for place in places_of(table):
         if absent(place.row) is not None:
@@ -109,3 +113,15 @@ def scan(table: Table, out: Path, ledger: Ledger, seeds: int) -> None:
             folder = folder_of(out, place, experiment)
             if folder.finished:
                 ledger.cells[cell.key] = done_record(table, cell, folder, out, setting)
+            elif (name := name_of(folder, out)) in written:
+                ledger.cells[cell.key] = written[name]
+
+
+def name_of(folder: RunFolder, out: Path) -> str:
+    """A run in the results file: its place in the table's folder, which ends with the digest of
+    its experiment.
+
+    >>> name_of(RunFolder(Path("few/runs/planted/fedmf/clean-seed0-0123456789")), Path("few"))
+    'runs/planted/fedmf/clean-seed0-0123456789'
+    """
+    return folder.path.relative_to(out).as_posix()

@@ -90,6 +90,22 @@ def withdraw(note: dict[str, Any]) -> None:
     tried["before_it_diverged"], tried["validation"] = tried["validation"], None
 
 
+def later_note(one: dict[str, Any] | None, other: dict[str, Any]) -> dict[str, Any]:
+    """Of two notes on a place, the one that knows more: a choice that was taken back stays so.
+
+    >>> taken_back = {"digest": "d", "tried": [{"validation": None, "before_it_diverged": 0.3}]}
+    >>> later_note(taken_back, {"digest": "d", "tried": [{"validation": 0.3}]}) is taken_back
+    True
+    """
+    if one is None or one["digest"] != other["digest"]:
+        return other
+
+    def known(note: dict[str, Any]) -> tuple[int, int]:
+        return len(note["tried"]), sum("before_it_diverged" in tried for tried in note["tried"])
+
+    return one if known(one) > known(other) else other
+
+
 def chosen_setting(
     table: Table, place: Place, choices: dict[str, dict[str, Any]]
 ) -> Setting | None:

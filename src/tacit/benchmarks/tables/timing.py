@@ -1,4 +1,5 @@
-"""How long a cell takes: measured on two rounds, guessed from a smaller dataset, or recorded."""
+"""How long a cell takes: measured on two rounds, guessed from a smaller dataset, recorded, or
+published by another machine."""
 
 from __future__ import annotations
 
@@ -30,7 +31,7 @@ class Timing:
     start: float
     round: float
     evaluation: float
-    how: Literal["measured", "guessed", "recorded"] = "measured"
+    how: Literal["measured", "guessed", "recorded", "published"] = "measured"
 
     def run(self, rounds: int, every: int) -> float:
         """A whole run: each look may rank the test part too, and the result ranks references."""
