@@ -156,10 +156,14 @@ def test_all_seeds_of_a_row_have_one_setting(
         return run(experiment, *arguments, **options)
 
     monkeypatch.setattr(work_module, "run", wild)
-    ledger = filling(FEW, tmp_path / "here", docs).fill()
-    assert ledger.cells["fedmf | planted | clean | seed 1"]["status"] == "done"
+    # a row whose name ends with the other's keeps its own choice
+    named = replace(FEDMF, name="group fedmf", settings=rates((0.1, 4.0), (0.1, 16.0)))
+    few = replace(FEW, rows=(*FEW.rows, named))
+    ledger = filling(few, tmp_path / "here", docs).fill()
+    for key in ("fedmf | planted | clean | seed 1", "group fedmf | planted | clean | seed 0"):
+        assert ledger.cells[key]["status"] == "done"
     assert ledger.cells["fedmf | planted | clean | seed 0"]["status"].startswith("not run (about")
-    again = filling(FEW, tmp_path / "here", docs).fill()
+    again = filling(few, tmp_path / "here", docs).fill()
     sets = [again.cells[f"fedmf | planted | clean | seed {seed}"]["sets"] for seed in (0, 1)]
     assert sets[0] == sets[1]
 

@@ -192,7 +192,7 @@ class Filling:
         """All seeds of a row have one setting: where a later seed's run took the choice back, the
         seeds that were finished with it are to be run again, by the next call."""
         setting = chosen_setting(self.table, place, self.ledger.choices) or ()
-        for cell in cells_wanted(self.table, self.seeds, f"{place.key} |"):
+        for cell in (Cell(place, seed) for seed in range(self.seeds)):
             if self._done(cell) and self.ledger.cells[cell.key]["sets"] != list(setting):
                 self._does_not_fit(cell)
                 self.report(f"again     {cell.key}: its setting diverged on another seed")
