@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -104,6 +105,23 @@ def test_an_older_pair_goes_away_once_the_new_one_stands(tmp_path: Path) -> None
     save_state(tmp_path, state, {})
     names = sorted(path.name for path in tmp_path.iterdir())
     assert names == ["state-000003.safetensors", "state.json"]
+
+
+def test_no_room_on_the_disk_is_one_sentence_and_the_older_pair_stands(tmp_path: Path) -> None:
+    state = rich_state()
+    save_state(tmp_path, state, {"best": 1})
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # files longer than this are refused
+    try:
+        with pytest.raises(TacitError, match=r"could not be written .* make room") as caught:
+            save_state(tmp_path, replace(state, round_number=7), {"best": 2})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert "state-000007.safetensors" in str(caught.value)
+    found = load_state(tmp_path)
+    assert found is not None
+    assert found[1] == {"best": 1}
+    assert len(list(tmp_path.iterdir())) == 2
 
 
 def damaged(folder: Path) -> str:

@@ -16,11 +16,11 @@ from typing import Any
 import numpy as np
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 
 from tacit.data.modalities import FeatureTable, Modalities
 from tacit.errors import TacitError
-from tacit.experiment.checkpoint import file_checksum
+from tacit.experiment.checkpoint import file_checksum, write_tensors
 from tacit.experiment.folder import RunFolder, write_text
 
 FORMAT = 1
@@ -82,12 +82,7 @@ def write_version(folder: RunFolder, items: NewItems, tables: dict[str, Any]) ->
     for table, content in items.content.items():
         tensors[VALUE + table] = torch.from_numpy(np.ascontiguousarray(content.value_IF))
         tensors[PRESENT + table] = torch.from_numpy(np.ascontiguousarray(content.present_I))
-    temporary = file.with_name(file.name + ".part")
-    try:
-        save_file(tensors, temporary)
-        temporary.replace(file)
-    finally:
-        temporary.unlink(missing_ok=True)
+    write_tensors(file, tensors)
     sidecar = {
         "format": FORMAT,
         "file": file.name,

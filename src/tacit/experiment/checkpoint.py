@@ -39,9 +39,7 @@ def save_state(folder: Path, state: State, note: dict[str, Any]) -> None:
         tensors["tuned.item"] = torch.from_numpy(state.tuned.item_C)
         tensors["tuned.value"] = state.tuned.value_CD
     name = f"state-{state.round_number:06d}.safetensors"
-    temporary = folder / (name + ".part")
-    save_file({key: value.contiguous() for key, value in tensors.items()}, temporary)
-    temporary.replace(folder / name)
+    write_tensors(folder / name, {key: value.contiguous() for key, value in tensors.items()})
     sidecar = {
         "file": name,
         "checksum": file_checksum(folder / name),
@@ -53,6 +51,21 @@ def save_state(folder: Path, state: State, note: dict[str, Any]) -> None:
     for old in folder.glob("state-*.safetensors*"):
         if old.name != name:
             old.unlink()
+
+
+def write_tensors(file: Path, tensors: Params) -> None:
+    """The whole file or nothing, also on a disk that has no room for it."""
+    temporary = file.with_name(file.name + ".part")
+    try:
+        save_file(tensors, temporary)
+        temporary.replace(file)
+    except SafetensorError as error:  # the library's word for what the system refuses
+        raise TacitError(
+            f"{str(file)!r} could not be written ({error}); make room on that disk and give the "
+            "same command again: what was written before still stands."
+        ) from error
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def load_state(folder: Path) -> tuple[State, dict[str, Any]] | None:
