@@ -34,7 +34,7 @@ def table(
         Path | None, typer.Option(help="The folder to write to. Default: runs/tables/NAME.")
     ] = None,
     only: Annotated[
-        str, typer.Option(help="Only cells with this text in 'row | dataset | column | seed K'.")
+        str, typer.Option(help="Only cells with these words in 'row | dataset | column | seed K'.")
     ] = "",
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Time two rounds of each, print the plan and stop.")

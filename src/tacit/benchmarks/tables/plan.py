@@ -139,11 +139,12 @@ def forecast(
 
 
 def cells_wanted(table: Table, seeds: int, only: str) -> list[Cell]:
-    """All cells of the first seeds whose key holds the text `only`.
+    """All cells of the first seeds whose key holds the text `only`, beginning at a word: PFedRec is
+    not meant by the end of GPFedRec.
 
-    >>> row, data = Row("fedmf", "fedmf"), Data("planted")
-    >>> table = Table("few", "Few", (row,), (data,), (("full", "HR@10"),), 1)
-    >>> [cell.key for cell in cells_wanted(table, 2, "seed 1")]
-    ['fedmf | planted | clean | seed 1']
+    >>> rows, data = (Row("fedmf", "fedmf"), Row("mf", "mf")), Data("planted")
+    >>> table = Table("few", "Few", rows, (data,), (("full", "HR@10"),), 1)
+    >>> [cell.key for cell in cells_wanted(table, 1, "mf | planted")]
+    ['mf | planted | clean | seed 0']
     """
-    return [cell for cell in cells_of(table, seeds) if only in cell.key]
+    return [cell for cell in cells_of(table, seeds) if f" {only}" in f" {cell.key}"]
