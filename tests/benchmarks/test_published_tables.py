@@ -12,10 +12,12 @@ import pytest
 
 import tacit.benchmarks.tables.work as work_module
 from tacit.benchmarks.tables import TABLES
+from tacit.benchmarks.tables.cells import Place, experiment_of, folder_of
 from tacit.benchmarks.tables.definition import Data, Row, Table, rates
 from tacit.benchmarks.tables.fill import Filling
 from tacit.benchmarks.tables.ledger import Ledger
 from tacit.benchmarks.tables.record import scan
+from tacit.benchmarks.tables.search import withdraw
 from tacit.benchmarks.tables.timing import Timing
 from tacit.evaluation.ranking import DivergedError
 
@@ -166,6 +168,52 @@ def test_all_seeds_of_a_row_have_one_setting(
     again = filling(few, tmp_path / "here", docs).fill()
     sets = [again.cells[f"fedmf | planted | clean | seed {seed}"]["sets"] for seed in (0, 1)]
     assert sets[0] == sets[1]
+
+
+def test_a_choice_taken_back_anywhere_is_taken_back_here(docs: Path, tmp_path: Path) -> None:
+    place = "fedmf | planted | clean"
+    published = Ledger.read("few", docs / "table-few.json")
+    first = published.choices[place]["chosen"]
+    (tmp_path / "beside").mkdir()
+    beside = Ledger("more", tmp_path / "beside" / "table-more.json")  # it does not know yet
+    beside.choices[place] = json.loads(json.dumps(published.choices[place]))
+    beside.write()
+    withdraw(published.choices[place])
+    published.choices[place]["chosen"] = 1 - first
+    published.write()
+    options: dict[str, Any] = {"lenders": [beside.path.parent], "only": "seed 0"}
+    ledger = filling(FEW, tmp_path / "here", docs, **options).fill()
+    assert ledger.choices[place] == published.choices[place]
+    assert ledger.cells[f"{place} | seed 0"]["sets"] == list(FEDMF.settings[1 - first])
+
+    # what runs already under that choice, where it does not know yet, changes too
+    here = Ledger.read("few", tmp_path / "here" / "table-few.json")
+    here.choices[place] = beside.choices[place]
+    here.write()
+    again = filling(FEW, tmp_path / "here", docs, **options).fill()
+    assert again.choices[place]["chosen"] == 1 - first
+
+
+def test_a_run_that_is_finished_on_another_device_is_not_begun_again(
+    docs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = Place(FEDMF, FEW.datasets[0], "clean")
+    chosen = Ledger.read("few", docs / "table-few.json").choices[place.key]["chosen"]
+    other = FEDMF.settings[1 - chosen]
+    experiment = experiment_of(FEW, place, other, 1)
+    folder = folder_of(tmp_path / "here", place, experiment)
+    run = work_module.run
+    run(experiment, folder.path, keep_model=False)
+    text = folder.experiment_file.read_text()
+    folder.experiment_file.write_text(text.replace('device = "cpu"', 'device = "cuda"'))
+    assert folder.experiment().device == "cuda"
+
+    def wild(*arguments: Any, **options: Any) -> Any:
+        raise DivergedError("Not numbers.")
+
+    monkeypatch.setattr(work_module, "run", wild)  # the first choice; the next one is finished
+    ledger = filling(FEW, tmp_path / "here", docs, only="seed 1").fill()
+    assert ledger.cells[f"{place.key} | seed 1"]["sets"] == list(other)
 
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("table-*.json")), ids=lambda path: path.stem)

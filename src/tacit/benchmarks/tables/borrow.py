@@ -12,7 +12,7 @@ from typing import Any
 from tacit.benchmarks.tables.cells import experiment_of, folder_of, places_of
 from tacit.benchmarks.tables.definition import Table
 from tacit.benchmarks.tables.ledger import Ledger
-from tacit.benchmarks.tables.search import chosen_setting, mark_of
+from tacit.benchmarks.tables.search import chosen_setting, later_note, mark_of
 from tacit.errors import TacitError
 from tacit.experiment.folder import RunFolder
 
@@ -25,13 +25,17 @@ def borrow(table: Table, out: Path, ledger: Ledger, seeds: int, lenders: list[Pa
             choices = Ledger.read(path.stem.removeprefix("table-"), path).choices
         except TacitError:  # its own command says so
             continue
-        lent |= {n["digest"]: n for n in choices.values() if n.get("chosen") is not None}
+        for one in choices.values():
+            if one.get("chosen") is not None:
+                lent[one["digest"]] = later_note(lent.get(one["digest"]), one)
     taken = 0
     for place in places_of(table):
         try:
             mark, note = mark_of(table, place), ledger.choices.get(place.key)
-            if mark in lent and (note is None or note["digest"] != mark):
-                ledger.choices[place.key] = copy.deepcopy(lent[mark])
+            if mark in lent:  # a choice that was taken back there is taken back here, too
+                own = note if note is not None and note["digest"] == mark else None
+                known = lent[mark] if own is None else later_note(lent[mark], own)
+                ledger.choices[place.key] = copy.deepcopy(known)
             setting = chosen_setting(table, place, ledger.choices)
             if setting is None:
                 continue

@@ -110,6 +110,9 @@ def _run(
     cell = work.cell
     experiment = experiment_of(work.table, cell.place, setting, cell.seed)
     folder = folder_of(work.out, cell.place, experiment)
+    if folder.finished:  # with a setting that was chosen before, perhaps on another device
+        outcome.record = done_record(work.table, cell, folder, work.out, setting)
+        return
     fresh, before = not folder.experiment_file.exists(), clock()
     result = run(
         experiment,
