@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,6 +107,7 @@ def test_an_older_pair_goes_away_once_the_new_one_stands(tmp_path: Path) -> None
 
 
 def test_no_room_on_the_disk_is_one_sentence_and_the_older_pair_stands(tmp_path: Path) -> None:
+    resource = pytest.importorskip("resource", reason="limits of files are set otherwise there")
     state = rich_state()
     save_state(tmp_path, state, {"best": 1})
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
