@@ -61,7 +61,7 @@ class Filling:
     threads: int = 1  # of one cell
     workers: int = 1  # cells at the same time
     lenders: list[Path] = field(default_factory=list)  # folders of tables that may share runs
-    published: Path | None = None  # a folder whose results, made anywhere, are gone on with
+    published: Path | None = None  # a folder of results, made anywhere, to go on from
     publish: Path | None = None
     watch: Watcher = field(default_factory=Silent)
     report: Callable[[str], None] = _silent
