@@ -25,6 +25,7 @@ class Crowd:
     user_P: np.ndarray  # their places in the population
     reports_P: np.ndarray  # whether a client's upload arrives
     history: Lists  # one list per client
+    row_N: np.ndarray  # where the history's entries stand among those of the whole population
     samples: Lists  # the round's samples; empty lists if the method draws none
     label_N: np.ndarray  # of all samples, 1 or 0
     # A declared leaf of noise for these users, stacked; or single entries of it, as (users,
@@ -40,6 +41,7 @@ class Crowd:
             user_P=self.user_P[place_B],
             reports_P=self.reports_P[place_B],
             history=self.history.take(place_B),
+            row_N=Lists(self.history.start_U1, self.row_N).take(place_B).item_N,
             samples=self.samples.take(place_B),
             label_N=labels.item_N,
         )
@@ -62,14 +64,16 @@ class PlaysCrowds(Protocol):
     def play(self, shared: Params, private: Params, crowd: Crowd, round_number: int) -> Params:
         """The sum of the absorbed uploads that arrive, row leaves as whole tables.
 
-        `private` holds the leaves of all users; those of the crowd are written in place.
+        `private` holds the leaves of all users; those of the crowd are written in place. Leaves
+        that are kept by history have one row per entry of the population's histories.
         """
         ...
 
     def score_crowd(
         self, shared: Params, private: Params, user_B: np.ndarray, history: Lists
     ) -> Tensor:
-        """`score` of some users, stacked."""
+        """`score` of some users, stacked. Leaves that are kept by history have here one row per
+        entry of `history`."""
         ...
 
 

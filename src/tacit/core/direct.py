@@ -88,6 +88,17 @@ class DirectMethod(Protocol):
 
 
 @runtime_checkable
+class KeepsHistoryRows(Protocol):
+    """A method whose clients have tables of one row per item, and read and move only the rows of
+    their histories: no other row needs to be kept, for thousands of clients at once."""
+
+    @property
+    def history_leaves(self) -> frozenset[str]:
+        """These private leaves; they begin the same for all clients."""
+        ...
+
+
+@runtime_checkable
 class AbsorbsBlocks(Protocol):
     """A method whose absorbed upload is as large as the server: too large to exist once per client.
 

@@ -6,6 +6,7 @@ With `block=1` it is the readable loop: one client after another, nothing padded
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,8 +20,15 @@ from tacit.core.direct import AbsorbsBlocks, ClientData, DirectMethod
 from tacit.core.types import Init, Params, Task
 from tacit.data.views import TrainView
 from tacit.engines.direct_crowd import crowd_of
-from tacit.engines.direct_data import WIDEST_BLOCK, Columns, RoundData, one_client, taken
+from tacit.engines.direct_data import WIDEST_BLOCK, Columns, RoundData, one_client
 from tacit.engines.direct_sum import Total
+from tacit.engines.history_rows import (
+    first_rows,
+    leaves_by_history,
+    put,
+    shape_in_state,
+    taken,
+)
 from tacit.engines.leaves import draw_leaf
 from tacit.engines.memory import require_memory
 from tacit.engines.participation import Participants
@@ -70,15 +78,17 @@ class DirectEngine:
         width = torch.empty(0, dtype=self.dtype).element_size()
         require_memory(
             # the last round's state and the selected one's; the server's step, in float64
-            2 * width * (_count(shared) + train.n_users * _count(private)) + 24 * _count(shared),
+            2 * width * (_count(shared) + _kept(method, train)) + 24 * _count(shared),
             what=f"What the server and {train.n_users} clients keep for {train.n_items} items",
             hint="fewer users (--min-user), fewer items or a method with thinner tables would fit",
         )
-        nobody = np.zeros(1, dtype=np.uint64)
+        nobody, by_history = np.zeros(1, dtype=np.uint64), leaves_by_history(method)
         return State(
             {leaf: self._first(init, leaf, seed, nobody)[0] for leaf, init in shared.items()},
             {
-                leaf: self._first(init, leaf, seed, train.user_key_U)
+                leaf: first_rows(init, self._first(init, leaf, seed, nobody)[0], train.positives)
+                if leaf in by_history
+                else self._first(init, leaf, seed, train.user_key_U)
                 for leaf, init in private.items()
             },
             fresh_U=np.zeros(train.n_users, dtype=bool),
@@ -138,11 +148,9 @@ class DirectEngine:
             place_B = order_P[begin : begin + size]
             user_B = participants.user_P[place_B]
             columns = data.block(user_B)
-            kept, upload = _update(
-                method, state.shared, taken(state.private, user_B), columns, number
-            )
-            for leaf, value in state.private.items():
-                value[torch.from_numpy(user_B)] = kept[leaf].to(self.dtype)
+            own = taken(method, train, state.private, user_B)
+            kept, upload = _update(method, state.shared, own, columns, number)
+            put(method, train, state.private, user_B, kept)
             reports_B = participants.reports_P[place_B]
             if method.sends(number) and isinstance(method, AbsorbsBlocks):
                 total.add_block(method, state.shared, upload, columns, reports_B)
@@ -153,6 +161,11 @@ class DirectEngine:
 
 def _count(leaves: dict[str, Init]) -> int:
     return sum(init.count for init in leaves.values())
+
+
+def _kept(method: DirectMethod, train: TrainView) -> int:
+    """How many floats all clients keep."""
+    return sum(math.prod(shape) for shape in shape_in_state(method, train).values())
 
 
 def _received(method: DirectMethod, task: Task) -> int:

@@ -13,6 +13,7 @@ from tacit.core.types import Task
 from tacit.data.drawing import client_keys, draw_client
 from tacit.data.views import Lists
 from tacit.engines.direct_data import RoundData
+from tacit.engines.history_rows import rows_of
 from tacit.engines.leaves import draw_leaf
 from tacit.engines.participation import Participants
 
@@ -41,6 +42,7 @@ def crowd_of(data: RoundData, participants: Participants) -> Crowd:
         user_P,
         np.asarray(participants.reports_P, dtype=bool),
         train.positives.take(user_P),
+        rows_of(train.positives, user_P),
         samples,
         label_N,
         noise,

@@ -22,12 +22,6 @@ Columns = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Params]
 WIDEST_BLOCK = 64  # clients; wider blocks pad more and fall out of cache
 
 
-def taken(private: Params, user_B: np.ndarray) -> Params:
-    """The private leaves of some users."""
-    where = torch.from_numpy(np.array(user_B, dtype=np.int64))
-    return {leaf: value[where] for leaf, value in private.items()}
-
-
 def histories(
     train: TrainView, user_B: np.ndarray, dtype: torch.dtype, *, place: int | None = None
 ) -> Columns:

@@ -13,7 +13,8 @@ from tacit.core.crowd import PlaysCrowds
 from tacit.core.direct import ClientData, DirectMethod
 from tacit.core.types import Params
 from tacit.data.views import TrainView
-from tacit.engines.direct_data import WIDEST_BLOCK, histories, one_client, taken
+from tacit.engines.direct_data import WIDEST_BLOCK, histories, one_client
+from tacit.engines.history_rows import histories_taken, taken
 from tacit.engines.state import State
 
 
@@ -32,9 +33,8 @@ class DirectScorer:
         method, together = self.method, self.block > 1 and self.place is None
         if together and isinstance(method, PlaysCrowds) and method.plays_crowds:
             history = self.train.positives.take(user_B)
-            return method.score_crowd(
-                self.state.shared, self.state.private, user_B, history
-            ).numpy()
+            private = histories_taken(method, self.train, self.state.private, user_B)
+            return method.score_crowd(self.state.shared, private, user_B, history).numpy()
         parts = [
             self._scores(user_B[begin : begin + self.block])
             for begin in range(0, len(user_B), self.block)
@@ -45,7 +45,7 @@ class DirectScorer:
         shared = self.state.shared
         dtype = next((leaf.dtype for leaf in shared.values()), torch.float32)
         columns = histories(self.train, user_B, dtype, place=self.place)
-        private = taken(self.state.private, user_B)
+        private = taken(self.method, self.train, self.state.private, user_B)
 
         def score(own: Params, data: ClientData) -> Tensor:
             return self.method.score(self.method.broadcast(shared, data.user), own, data)

@@ -27,7 +27,7 @@ class State:
     """
 
     shared: Params
-    private: Params  # stacked over users: (U, ...)
+    private: Params  # stacked over users: (U, ...); see `history_rows.py` for (N, ...)
     round_number: int = 0
     # For clients that rank with their tuned copy: the table that the last round's participants
     # started from, the rows each client last tuned, and who took part in the last round.

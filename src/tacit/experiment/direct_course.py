@@ -16,6 +16,7 @@ from tacit.data.views import TrainView
 from tacit.engines.direct import DirectEngine
 from tacit.engines.direct_data import RoundData, one_client
 from tacit.engines.direct_scoring import DirectScorer
+from tacit.engines.history_rows import shape_in_state, taken
 from tacit.engines.participation import Participants
 from tacit.engines.state import State
 from tacit.errors import TacitError
@@ -86,8 +87,7 @@ class DirectCourse:
 
     def restore(self, folder: Path) -> dict[str, Any] | None:
         expected = {leaf: init.shape for leaf, init in self.method.shared(self.task).items()}
-        private = self.method.private(self.task)
-        expected |= {leaf: (self.train.n_users, *init.shape) for leaf, init in private.items()}
+        expected |= shape_in_state(self.method, self.train)
         saved = load_pair(folder, expected)
         if saved is None:
             return None
@@ -122,7 +122,8 @@ class DirectCourse:
         ).block(np.array([user]))
         client = one_client(data)
         received = self.method.broadcast(self.state.shared, client.user)
-        own = {leaf: value[user] for leaf, value in self.state.private.items()}
+        everybody = taken(self.method, self.train, self.state.private, np.array([user]))
+        own = {leaf: value[0] for leaf, value in everybody.items()}
         _, upload = self.method.update(received, own, client, 1)
         up, down, kept = self._bytes(upload), self._bytes(received), self._bytes(own)
         sending = [n for n in range(1, rounds + 1) if self.method.sends(n)]

@@ -17,16 +17,17 @@ from tacit.data.views import Lists
 from tacit.methods.feddae_kernels import first_times, sum_rows
 
 
-def distinct_lists(history: Lists, n_items: int) -> Lists:
-    """Each list without repetitions.
+def distinct_lists(history: Lists, row_N: np.ndarray, n_items: int) -> tuple[Lists, np.ndarray]:
+    """Each list without repetitions, and the rows of what is left.
 
     >>> lists = Lists(np.array([0, 3, 4]), np.array([2, 5, 2, 2]))
-    >>> distinct_lists(lists, 6).item_N.tolist()
-    [2, 5, 2]
+    >>> lists, rows = distinct_lists(lists, np.array([10, 11, 12, 20]), 6)
+    >>> lists.item_N.tolist(), rows.tolist()
+    ([2, 5, 2], [10, 11, 20])
     """
     first_N = first_times(history.start_U1, history.item_N, n_items)
     kept_U1 = np.concatenate([[0], np.cumsum(first_N)])[history.start_U1]
-    return Lists(kept_U1.astype(np.int64), history.item_N[first_N])
+    return Lists(kept_U1.astype(np.int64), history.item_N[first_N]), row_N[first_N]
 
 
 def inputs_of(lists: Lists, dtype: torch.dtype) -> dict[str, Tensor]:

@@ -29,24 +29,6 @@ def first_times(start, item, n_items):  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def take_rows(start, table_UID, user_B, item_R, out_RD):  # type: ignore[no-untyped-def]
-    for b in range(len(user_B)):
-        for r in range(start[b], start[b + 1]):
-            row = table_UID[user_B[b], item_R[r]]
-            for d in range(len(row)):
-                out_RD[r, d] = row[d]
-
-
-@_compiled
-def put_rows(start, table_UID, user_B, item_R, row_RD):  # type: ignore[no-untyped-def]
-    for b in range(len(user_B)):
-        for r in range(start[b], start[b + 1]):
-            row = table_UID[user_B[b], item_R[r]]
-            for d in range(len(row)):
-                row[d] = row_RD[r, d]
-
-
-@_compiled
 def sum_rows(start, row_RD, input_R, out_BD):  # type: ignore[no-untyped-def]
     """Each client's rows, weighted by what enters them."""
     for b in range(len(out_BD)):

@@ -11,31 +11,22 @@ from tacit.core.optim import Adam
 from tacit.core.types import Params
 from tacit.data.views import Lists
 from tacit.methods.feddae_crowd import Pass, Slopes, backward, forward, inputs_of
-from tacit.methods.feddae_kernels import adam_rows, add_rows, put_rows, take_rows
+from tacit.methods.feddae_kernels import adam_rows, add_rows
 from tacit.methods.feddae_model import kept
 
-ROWS = ("local.rows", "gate.rows")
+OWN_ROWS = frozenset({"local.rows", "gate.rows"})  # tables that are kept by history
 
 
-def taken(private: Params, user_B: np.ndarray, lists: Lists) -> Params:
+def taken(private: Params, user_B: np.ndarray, row_R: np.ndarray) -> Params:
     """The own leaves of some clients; of `.rows` those of the history, client after client."""
-    own = {}
-    for leaf, value in private.items():
-        if leaf not in ROWS:
-            own[leaf] = value[torch.from_numpy(user_B)]
-            continue
-        rows = value.new_empty(len(lists.item_N), value.shape[2])
-        take_rows(lists.start_U1, value.numpy(), user_B, lists.item_N, rows.numpy())
-        own[leaf] = rows
-    return own
+    user, row = torch.from_numpy(user_B), torch.from_numpy(row_R)
+    return {leaf: value[row if leaf in OWN_ROWS else user] for leaf, value in private.items()}
 
 
-def put_back(private: Params, own: Params, user_B: np.ndarray, lists: Lists) -> None:
+def put_back(private: Params, own: Params, user_B: np.ndarray, row_R: np.ndarray) -> None:
+    user, row = torch.from_numpy(user_B), torch.from_numpy(row_R)
     for leaf, value in private.items():
-        if leaf in ROWS:
-            put_rows(lists.start_U1, value.numpy(), user_B, lists.item_N, own[leaf].numpy())
-        else:
-            value[torch.from_numpy(user_B)] = own[leaf]
+        value[row if leaf in OWN_ROWS else user] = own[leaf]
 
 
 def passes_of(

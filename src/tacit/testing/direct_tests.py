@@ -12,16 +12,18 @@ import numpy as np
 import torch
 
 from tacit.core.direct import DirectMethod
-from tacit.core.types import Task
+from tacit.core.types import Params, Task
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
 from tacit.engines.direct import DirectEngine
 from tacit.engines.direct_data import RoundData, one_client
 from tacit.engines.direct_scoring import DirectScorer
+from tacit.engines.history_rows import taken
 from tacit.engines.participation import Participation
+from tacit.engines.state import State
 from tacit.testing.method_tests import MethodTests
-from tacit.testing.play import Trace, same_to, state_leaves
+from tacit.testing.play import Trace, same_to
 from tacit.testing.worlds import ragged
 
 
@@ -35,11 +37,17 @@ def direct_trace(
 ) -> Trace:
     """A few rounds, with sampled participation and drop-out unless told otherwise."""
     state = engine.start(method, train, seed=0)
-    start = state_leaves(state)
+    start = _leaves(method, train, state)
     who = participation or Participation(ratio=0.7, dropout=0.2)
     for number in range(1, rounds + 1):
         engine.round(method, train, state, who.draw(train, 0, number), seed=0)
-    return Trace(start, state_leaves(state), state)
+    return Trace(start, _leaves(method, train, state), state)
+
+
+def _leaves(method: DirectMethod, train: TrainView, state: State) -> Params:
+    """All leaves, private ones as the method declares them, user by user."""
+    own = taken(method, train, state.private, np.arange(train.n_users))
+    return {leaf: value.clone() for leaf, value in (*state.shared.items(), *own.items())}
 
 
 class DirectTests(MethodTests):
@@ -111,7 +119,8 @@ class DirectTests(MethodTests):
         engine = DirectEngine()
         state = engine.start(method, train, seed=0)
         data = one_client(RoundData.begin(method, train, 0, 1, engine.dtype).block(np.array([2])))
-        private = {leaf: value[2] for leaf, value in state.private.items()}
+        only = taken(method, train, state.private, np.array([2]))
+        private = {leaf: value[0] for leaf, value in only.items()}
         received = method.broadcast(state.shared, data.user)
         kept, upload = method.update(received, private, data, 1)
         assert set(kept) == set(method.private(self.task()))
