@@ -15,7 +15,9 @@ Data = Annotated[
 ]
 Protocol = Annotated[
     str | None,
-    typer.Option(help="clean (default), a paper's protocol, or paper: that of the method's paper."),
+    typer.Option(
+        help="clean (default), a paper's protocol, or paper: as the method's paper was made."
+    ),
 ]
 Preset = Annotated[
     str | None, typer.Option(help="Which hyper-parameters: paper (default) or another in the list.")

@@ -13,6 +13,7 @@ from tacit.data.sources import SOURCES
 from tacit.engines.participation import Participation
 from tacit.errors import TacitError, nearest
 from tacit.experiment.codec import assign, check_leaf
+from tacit.experiment.habits import plugins_as_released
 from tacit.experiment.plugins import PLUGINS, apply_plugin, parse
 from tacit.experiment.spec import DataSpec, Experiment
 from tacit.methods import METHODS
@@ -57,6 +58,8 @@ def resolve(
     """
     if method not in METHODS:
         raise TacitError(f"Unknown method {method!r}; {nearest(method, METHODS)}")
+    if protocol == "paper":
+        plugins = plugins_as_released(method, plugins, data)
     entry = METHODS[method]
     built = entry.method(preset)
     for spelling in plugins:

@@ -24,6 +24,7 @@ from tacit.evaluation.ranks import Ranks
 from tacit.evaluation.references import chance, never_sampled_scores, popularity_scores
 from tacit.experiment.cold_result import cold_result
 from tacit.experiment.course import Course
+from tacit.experiment.habits import habit_notes
 from tacit.experiment.prepare import Prepared
 from tacit.experiment.spec import Experiment
 
@@ -173,7 +174,7 @@ def make_result(
             {"rule": s.rule, "before": dict(s.before), "after": dict(s.after)}
             for s in prepared.dataset.steps
         ],
-        "notes": list(prepared.dataset.notes),
+        "notes": [*prepared.dataset.notes, *habit_notes(experiment)],
         "test_released": {"round": selected_round, "validation_value": selected_value},
         "versions": {
             "python": platform.python_version(),

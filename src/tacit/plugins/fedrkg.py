@@ -3,8 +3,8 @@
 The paper fixes β = .99, T_int = 100, 5 gate epochs, 1000 rounds, and one joint step per batch at
 the base's rates. Its released code also clips the gradient of every step to norm 1 over all
 parameters, applies guidance one round late, shrinks all rates from round to round on Amazon-Video,
-and scores with a linear layer: `clip=1.0`, `at="next"`, `decay=0.99`, a `LinearHead`. Nothing but
-the item table is ever sent, so a shared scorer becomes private.
+and scores with a linear layer and a bias: `clip=1.0`, `at="next"`, `decay=0.99`, `scorer="linear"`.
+Nothing but the item table is ever sent, so a shared scorer becomes private.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+from tacit.backbones.head import LinearHead
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
 from tacit.plugins.private_scorer import with_private_scorer
@@ -33,6 +34,7 @@ def fedrkg(
     gate_input: GateInput = "own_global_difference",
     clip: float | None = None,
     decay: float = 1.0,
+    scorer: Literal["base", "linear"] = "base",
 ) -> Method:
     """The method with a personal table under adaptive guidance.
 
@@ -42,6 +44,8 @@ def fedrkg(
     """
     require_ground(method.sync, "fedrkg")
     sync = AdaptiveGuidance(beta, every, epochs, Sgd(gate_rate), at=at, gate_input=gate_input)
+    if scorer == "linear":
+        method = replace(method, backbone=LinearHead(method.backbone.dim))
     guided = replace(with_private_scorer(method), sync=sync)
     local = guided.local
     if decay != 1.0:
