@@ -122,8 +122,8 @@ class DirectCourse:
         ).block(np.array([user]))
         client = one_client(data)
         received = self.method.broadcast(self.state.shared, client.user)
-        everybody = taken(self.method, self.train, self.state.private, np.array([user]))
-        own = {leaf: value[0] for leaf, value in everybody.items()}
+        alone = taken(self.method, self.train, self.state.private, np.array([user]))
+        own = {leaf: value[0] for leaf, value in alone.items()}
         _, upload = self.method.update(received, own, client, 1)
         up, down, kept = self._bytes(upload), self._bytes(received), self._bytes(own)
         sending = [n for n in range(1, rounds + 1) if self.method.sends(n)]

@@ -1,4 +1,4 @@
-"""Habits of released code that its paper does not name, where a printed number has no other reason.
+"""Habits of released code that its paper does not name, where they make a printed number.
 
 `--protocol paper` asks for a run as the printed one was made, so it takes them, and the result says
 so. A protocol by its own name is the protocol alone, under the method of the paper's text.
