@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from tacit.errors import TacitError
-from tacit.experiment.folder import RunFolder, write_text
+from tacit.experiment.folder import RunFolder
 from tacit.experiment.resolve import resolve
+from tacit.files import write_text
 
 
 def refusal(folder: RunFolder, *, resume: bool = False) -> str:

@@ -13,7 +13,7 @@ from matplotlib.figure import Figure
 
 from tacit.experiment.amounts import DASH, metric_text
 from tacit.experiment.figures import save_figure
-from tacit.experiment.folder import write_text
+from tacit.files import write_text
 
 
 def word(value: Any) -> str:

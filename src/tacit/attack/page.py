@@ -16,8 +16,8 @@ from tacit.attack.radar_figure import MEASURES, radar_figure
 from tacit.attack.structure_figure import structure_figure
 from tacit.experiment.amounts import whole_text
 from tacit.experiment.figures import save_figure
-from tacit.experiment.folder import write_text
 from tacit.experiment.names import slug
+from tacit.files import write_text
 
 # What MDiffFR's privacy section proves, and what of it holds for the generator as it is released.
 BOUND = (

@@ -29,8 +29,8 @@ from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
 from tacit.evaluation.references import chance
 from tacit.experiment.federated_course import FederatedCourse
-from tacit.experiment.folder import write_text
 from tacit.experiment.spec import Experiment
+from tacit.files import write_text
 from tacit.methods.mdifffr import cold_pfedrec
 from tacit.plugins import cold
 

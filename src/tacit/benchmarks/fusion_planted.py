@@ -28,8 +28,8 @@ from tacit.engines.explain import explain
 from tacit.evaluation.metrics import metric, per_user
 from tacit.evaluation.ranking import rank
 from tacit.experiment.federated_course import FederatedCourse
-from tacit.experiment.folder import write_text
 from tacit.experiment.spec import Experiment
+from tacit.files import write_text
 from tacit.methods import fcf
 from tacit.plugins.fusion import fedmr, fedvlr, id_only_control
 

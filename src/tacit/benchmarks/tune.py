@@ -18,9 +18,9 @@ from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
 from tacit.experiment.course import course_of
-from tacit.experiment.folder import write_text
 from tacit.experiment.prepare import prepare
 from tacit.experiment.resolve import resolve
+from tacit.files import write_text
 
 # Six settings each: the rate of the scorer, and η, which with I and that rate makes the items' one.
 GRIDS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {

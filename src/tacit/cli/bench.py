@@ -22,7 +22,7 @@ def bench(
 ) -> None:
     """Measure speed, growth, memory and a whole run; only ratios of one run are claims."""
     from tacit.benchmarks.bench import bench as run_benchmarks
-    from tacit.experiment.folder import write_text
+    from tacit.files import write_text
 
     one_torch_thread()
     lines: list[str] = []

@@ -21,7 +21,8 @@ from safetensors.torch import load_file
 from tacit.data.modalities import FeatureTable, Modalities
 from tacit.errors import TacitError
 from tacit.experiment.checkpoint import file_checksum, write_tensors
-from tacit.experiment.folder import RunFolder, write_text
+from tacit.experiment.folder import RunFolder
+from tacit.files import write_text
 
 FORMAT = 1
 _NAME = re.compile(r"version-(\d{4,})\.json")

@@ -20,7 +20,7 @@ from tacit.core.types import Params
 from tacit.engines.state import State
 from tacit.engines.tuned import TunedRows
 from tacit.errors import TacitError
-from tacit.experiment.folder import write_text
+from tacit.files import whole_file, write_text
 
 
 def save_state(folder: Path, state: State, note: dict[str, Any]) -> None:
@@ -55,17 +55,8 @@ def save_state(folder: Path, state: State, note: dict[str, Any]) -> None:
 
 def write_tensors(file: Path, tensors: Params) -> None:
     """The whole file or nothing, also on a disk that has no room for it."""
-    temporary = file.with_name(file.name + ".part")
-    try:
+    with whole_file(file, library_errors=(SafetensorError,)) as temporary:
         save_file(tensors, temporary)
-        temporary.replace(file)
-    except SafetensorError as error:  # the library's word for what the system refuses
-        raise TacitError(
-            f"{str(file)!r} could not be written ({error}); make room on that disk and give the "
-            "same command again: what was written before still stands."
-        ) from error
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def load_state(folder: Path) -> tuple[State, dict[str, Any]] | None:

@@ -16,13 +16,14 @@ from tacit.evaluation.metrics import metric as metric_of
 from tacit.evaluation.ranks import Ranks
 from tacit.experiment.comparison import Comparison, Entrant, choose
 from tacit.experiment.comparison_text import as_markdown
-from tacit.experiment.folder import RunFolder, write_text
+from tacit.experiment.folder import RunFolder
 from tacit.experiment.names import slug
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import RunInterruptedError, run
 from tacit.experiment.spec import Experiment
 from tacit.experiment.tabulate import tabulate
 from tacit.experiment.watch import Watcher
+from tacit.files import write_text
 from tacit.methods import METHODS
 
 

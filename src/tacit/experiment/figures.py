@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
 from collections.abc import Sequence
 from pathlib import Path
@@ -10,6 +9,8 @@ from pathlib import Path
 import matplotlib
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+
+from tacit.files import whole_file
 
 # Okabe and Ito's colours, which colour-blind readers can tell apart; grey is for the background.
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
@@ -93,15 +94,13 @@ def save_figure(figure: Figure, stem: Path) -> list[Path]:
     ...     [path.name for path in save_figure(figure, Path(folder) / "one")]
     ['one.png', 'one.svg']
     """
-    stem.parent.mkdir(parents=True, exist_ok=True)
     written = []
     nobody: dict[str, dict[str, str | None]] = {"png": {"Software": None}, "svg": {"Date": None}}
     with matplotlib.rc_context({"svg.hashsalt": "tacit"}):
         for ending, metadata in nobody.items():
             path = stem.with_name(f"{stem.name}.{ending}")
-            temporary = path.with_name(path.name + ".part")
-            figure.savefig(temporary, format=ending, dpi=DOTS_PER_INCH, metadata=metadata)
-            os.replace(temporary, path)
+            with whole_file(path) as temporary:
+                figure.savefig(temporary, format=ending, dpi=DOTS_PER_INCH, metadata=metadata)
             written.append(path)
     return written
 

@@ -10,7 +10,6 @@ catalogue/        items that joined later, by `tacit add-items`
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 from tacit.errors import TacitError
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import dumps, loads
+from tacit.files import make_folder, write_text
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ class RunFolder:
             raise TacitError(
                 f"{str(self.path)!r} is not empty and holds no run; choose another --out."
             )
-        self.path.mkdir(parents=True, exist_ok=True)
+        make_folder(self.path)
         write_text(self.experiment_file, dumps(experiment))
 
     def experiment(self) -> Experiment:
@@ -116,14 +116,3 @@ class RunFolder:
         except ValueError as error:
             raise TacitError(f"{str(self.result_file)!r} is damaged: {error}.") from error
         return result
-
-
-def write_text(path: Path, text: str) -> None:
-    """Write a whole file or nothing: to a temporary name, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("w", encoding="utf-8") as stream:
-        stream.write(text)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(temporary, path)

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader
 from tacit.errors import TacitError
 from tacit.experiment.amounts import bytes_text, metric_text, seconds_text, whole_text
 from tacit.experiment.charts import Series, line_chart
-from tacit.experiment.folder import RunFolder, write_text
+from tacit.experiment.folder import RunFolder
 from tacit.experiment.reading import reading, unclean_sentence
 from tacit.experiment.tables import (
     SAMPLED,
@@ -23,6 +23,7 @@ from tacit.experiment.tables import (
     main_table,
     warmth_columns,
 )
+from tacit.files import write_text
 
 NEEDED = ("method", "dataset", "protocol", "clean", "seed", "metrics", "reference")
 

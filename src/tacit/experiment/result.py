@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -27,6 +26,7 @@ from tacit.experiment.course import Course
 from tacit.experiment.habits import habit_notes
 from tacit.experiment.prepare import Prepared
 from tacit.experiment.spec import Experiment
+from tacit.files import whole_file
 
 CANDIDATES = {"full": "full", "sampled": "sampled99"}  # in ranks, and in results
 CUTOFFS = (5, 10, 20, 50, 100)
@@ -36,10 +36,8 @@ def write_ranks(path: Path, evaluation: Evaluation, dataset: Dataset) -> None:
     """Both rankings in one parquet file, with original ids, whole or not at all."""
     users, items = dataset.interactions.users, dataset.interactions.items
     table = pl.concat([r.frame(users, items) for r in (evaluation.full, evaluation.sampled)])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(path.name + ".part")
-    table.write_parquet(temporary)
-    os.replace(temporary, path)
+    with whole_file(path, library_errors=(pl.exceptions.PolarsError,)) as temporary:
+        table.write_parquet(temporary)
 
 
 def read_ranks(path: Path) -> Evaluation:

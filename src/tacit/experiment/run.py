@@ -16,12 +16,13 @@ from tacit.evaluation.metrics import metric, parse_metric, summary
 from tacit.evaluation.ranking import Evaluation, rank
 from tacit.experiment.cold_result import CUTOFFS as COLD_CUTOFFS
 from tacit.experiment.course import Course, course_of
-from tacit.experiment.folder import RunFolder, write_text
+from tacit.experiment.folder import RunFolder
 from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.report import write_report
 from tacit.experiment.result import make_result, write_ranks
 from tacit.experiment.spec import Experiment
 from tacit.experiment.watch import Silent, Watcher
+from tacit.files import write_text
 
 CHECKPOINT_SECONDS = 15.0
 

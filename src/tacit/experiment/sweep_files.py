@@ -19,10 +19,10 @@ from tacit.experiment.figures import (
     save_figure,
     spans_decades,
 )
-from tacit.experiment.folder import write_text
 from tacit.experiment.grid import Axis
 from tacit.experiment.sweep_map import sweep_map
 from tacit.experiment.sweep_result import RANKING_WORDS, Setting, Sweep
+from tacit.files import write_text
 
 
 def write_sweep(table: Sweep, out: Path) -> list[Path]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from tacit.benchmarks.tables.timing import Timing
 from tacit.errors import TacitError
-from tacit.experiment.folder import write_text
+from tacit.files import write_text
 
 
 @dataclass

@@ -1,0 +1,132 @@
+"""Files are written whole or not at all, and read with a sentence where that fails.
+
+Every writer of the project goes through `whole_file`, every reader of a file that a person gave
+goes through `reading`. A full disk, a read-only folder and too little memory then end the same way
+everywhere: one sentence with the path and what to do, and nothing half-written beside it.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from tacit.errors import TacitError
+
+PART = ".part"  # what a file is called until it is whole
+
+_REMEDIES = {
+    errno.ENOSPC: "make room on that disk and give the same command again",
+    errno.EDQUOT: "make room on that disk and give the same command again",
+    errno.EFBIG: "make room on that disk and give the same command again",
+    errno.EROFS: "choose a folder that may be written",
+    errno.EACCES: "choose a folder that may be written",
+    errno.EPERM: "choose a folder that may be written",
+    errno.ENOTDIR: "a part of that path is a file; choose another folder",
+    errno.EISDIR: "that is a folder; choose another name",
+    errno.ENAMETOOLONG: "choose a shorter name",
+}
+
+
+@contextmanager
+def whole_file(path: Path, *, library_errors: tuple[type[Exception], ...] = ()) -> Iterator[Path]:
+    """A temporary path beside `path`: what is written there becomes `path` when the block ends.
+
+    If the block fails, the temporary file is removed, the file that stood at `path` before still
+    stands, and what the system refused is said in one sentence. `library_errors` are the words of
+    the library that writes (safetensors, polars) for the same refusals.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with whole_file(Path(folder, "one.txt")) as part:
+    ...         _ = part.write_text("whole")
+    ...     [file.name for file in Path(folder).iterdir()]
+    ['one.txt']
+    """
+    temporary = path.with_name(path.name + PART)
+    refusals: tuple[type[BaseException], ...] = (OSError, MemoryError, *library_errors)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        yield temporary
+        with temporary.open("rb") as stream:
+            os.fsync(stream.fileno())
+        os.replace(temporary, path)
+    except refusals as error:
+        raise _not_written(path, error) from error
+    finally:
+        with suppress(OSError):  # a folder that nobody may write in holds nothing of ours
+            temporary.unlink(missing_ok=True)
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_text(Path(folder, "one.txt"), "whole")
+    ...     Path(folder, "one.txt").read_text()
+    'whole'
+    """
+    with whole_file(path) as temporary, temporary.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder and the folders above it, or say why not.
+
+    >>> make_folder(Path("."))
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _not_written(path, error) from error
+
+
+@contextmanager
+def reading(
+    path: Path, remedy: str, *, library_errors: tuple[type[Exception], ...] = ()
+) -> Iterator[None]:
+    """What goes wrong while a file is read, in one sentence that names it and ends with `remedy`.
+
+    >>> with reading(Path("none.csv"), "check the path"):
+    ...     Path("none.csv").read_text()
+    Traceback (most recent call last):
+    tacit.errors.TacitError: 'none.csv' cannot be read (No such file or directory); check the path.
+    """
+    refusals: tuple[type[BaseException], ...] = (OSError, UnicodeDecodeError, *library_errors)
+    try:
+        yield
+    except MemoryError as error:
+        raise TacitError(
+            f"{str(path)!r} needs more memory than there is; use a smaller file or a machine with "
+            "more memory."
+        ) from error
+    except refusals as error:
+        raise TacitError(f"{str(path)!r} cannot be read ({said(error)}); {remedy}.") from error
+
+
+def said(error: BaseException) -> str:
+    """The first line of what an error says, without a full stop and of bounded length.
+
+    >>> said(OSError(28, "No space left on device"))
+    'No space left on device'
+    """
+    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    lines = text.strip().splitlines()
+    return (lines[0][:200] if lines else type(error).__name__).rstrip(".")
+
+
+def _not_written(path: Path, error: BaseException) -> TacitError:
+    if isinstance(error, MemoryError):
+        return TacitError(
+            f"{str(path)!r} could not be written: there is too little memory; use a machine with "
+            "more memory, or smaller data."
+        )
+    number = error.errno if isinstance(error, OSError) else None
+    remedy = _REMEDIES.get(number or 0, "make room on that disk, or choose another folder")
+    return TacitError(
+        f"{str(path)!r} could not be written ({said(error)}); {remedy}: what was written before "
+        "still stands."
+    )
