@@ -96,4 +96,5 @@ lint: $(READY)
 
 clean:
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf src/tacit/__pycache__/kernels
 	find src tests -name '*.nb[ic]' -delete

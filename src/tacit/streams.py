@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 
-import numba
 import numpy as np
+
+from tacit.compiled import compiled
 
 # What a stream is for. Numbers are part of every result: never reuse or renumber one.
 INIT = 1
@@ -37,8 +38,8 @@ _S11, _S27, _S30 = np.uint64(11), np.uint64(27), np.uint64(30)
 _S31, _S32, _ONE = np.uint64(31), np.uint64(32), np.uint64(1)
 _UNIT = 1.0 / 9007199254740992.0  # 2 ** -53
 
-_inline = numba.njit(cache=True, inline="always", error_model="numpy")
-_compiled = numba.njit(cache=True, error_model="numpy")
+_inline = compiled(inline="always", error_model="numpy")
+_compiled = compiled(error_model="numpy")
 
 
 @_inline

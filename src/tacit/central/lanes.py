@@ -6,14 +6,13 @@ rests; four rows are taken at a time, so that a sum is loaded and stored once fo
 
 from __future__ import annotations
 
-import numba
-
 from tacit.central.rows import FAST
+from tacit.compiled import compiled
 
 LANES = 128  # pairs of a chunk: what the layers make of them stays close
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@compiled(fastmath=FAST, error_model="numpy", inline="always")
 def add_mix(weight_K, x_KB, out_B):  # type: ignore[no-untyped-def]
     """Add Σ_k weight_K[k] x_KB[k] to `out_B`."""
     n_rows = len(weight_K)
@@ -28,7 +27,7 @@ def add_mix(weight_K, x_KB, out_B):  # type: ignore[no-untyped-def]
             out_B[b] += w0 * x0[b]
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@compiled(fastmath=FAST, error_model="numpy", inline="always")
 def add_dots(x_KB, y_B, out_K):  # type: ignore[no-untyped-def]
     """Add x_KB[k] · y_B to each `out_K[k]`."""
     n_rows, zero = len(out_K), y_B.dtype.type(0)
@@ -51,7 +50,7 @@ def add_dots(x_KB, y_B, out_K):  # type: ignore[no-untyped-def]
         out_K[k] += s0
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@compiled(fastmath=FAST, error_model="numpy", inline="always")
 def forward(weight_KJ, bias_J, x_KB, y_JB):  # type: ignore[no-untyped-def]
     """One hidden layer: y = relu(Wᵀ x + b)."""
     zero = y_JB.dtype.type(0)
@@ -63,7 +62,7 @@ def forward(weight_KJ, bias_J, x_KB, y_JB):  # type: ignore[no-untyped-def]
             y_B[b] = zero if y_B[b] <= zero else y_B[b]  # what is not a number stays
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@compiled(fastmath=FAST, error_model="numpy", inline="always")
 def backward(  # type: ignore[no-untyped-def]
     weight_KJ, x_KB, y_JB, slope_JB, weight_slope_KJ, bias_slope_J, x_slope_KB
 ):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from tacit.central.rows import FAST, step_samples
+from tacit.compiled import compiled
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@compiled(fastmath=FAST, error_model="numpy", inline="always")
 def _dot(a, b, n):  # type: ignore[no-untyped-def]
     total = a[0] * b[0]
     for d in range(1, n):
@@ -16,7 +16,7 @@ def _dot(a, b, n):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy")
+@compiled(fastmath=FAST, error_model="numpy")
 def mf_epoch(  # type: ignore[no-untyped-def]
     users,
     users_first,

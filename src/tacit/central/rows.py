@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.core.optim import Adam, Optimiser, Sgd
 from tacit.core.types import Params
 
@@ -79,7 +79,7 @@ def step_rows(
 
 # Put into its callers: a call would be optimised twice, and differently in a process that compiles
 # than in one that loads from the cache; their last bits would differ.
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@compiled(fastmath=FAST, error_model="numpy", inline="always")
 def step_samples(  # type: ignore[no-untyped-def]
     table, first, second, steps, row_N, gradient_ND, adam, beta1, beta2, constants
 ):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
 from tacit import streams
+from tacit.compiled import compiled
 from tacit.data.drawing import client_keys, draw_ordered
 from tacit.data.sampling import Sampling, samples_per_user
 from tacit.data.views import TrainView
@@ -67,7 +67,7 @@ def draw_epoch(train: TrainView, sampling: Sampling, *, seed: int, number: int) 
     return Samples(user_N[order_N], item_N[order_N], label_N[order_N])
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _draw(  # type: ignore[no-untyped-def]
     seed,
     number,

@@ -7,14 +7,14 @@ both as one. Where a chunk has fewer pairs, what is left in the other lanes has 
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from tacit.central.lanes import LANES, add_dots, add_mix, backward, forward
 from tacit.central.rows import FAST, step_samples
+from tacit.compiled import compiled
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy")
+@compiled(fastmath=FAST, error_model="numpy")
 def tower_epoch(  # type: ignore[no-untyped-def]
     tower, users, items, product_users, product_items, widths, user_N, item_N, label_N, batch, law
 ):
@@ -75,7 +75,7 @@ def tower_epoch(  # type: ignore[no-untyped-def]
     return loss
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@compiled(fastmath=FAST, error_model="numpy", inline="always")
 def climb(tower, widths, n_products, units):  # type: ignore[no-untyped-def]
     """Fill the hidden layers; returns the logits."""
     low = at = 0
@@ -91,7 +91,7 @@ def climb(tower, widths, n_products, units):  # type: ignore[no-untyped-def]
     return logit_B
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@compiled(fastmath=FAST, error_model="numpy", inline="always")
 def _go_down(  # type: ignore[no-untyped-def]
     tower, tower_slope, widths, n_products, units, slopes, slope_B
 ):
@@ -122,7 +122,7 @@ def _go_down(  # type: ignore[no-untyped-def]
         high = low
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@compiled(fastmath=FAST, error_model="numpy", inline="always")
 def _logits_to_slopes(logit_B, label_B, size):  # type: ignore[no-untyped-def]
     """Logits become the slopes of their losses over `size`; returns the sum of the losses.
 
@@ -138,7 +138,7 @@ def _logits_to_slopes(logit_B, label_B, size):  # type: ignore[no-untyped-def]
     return loss
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@compiled(fastmath=FAST, error_model="numpy", inline="always")
 def _gather(table, row_B, out_DB):  # type: ignore[no-untyped-def]
     for b in range(len(row_B)):
         row = table[row_B[b]]
@@ -146,14 +146,14 @@ def _gather(table, row_B, out_DB):  # type: ignore[no-untyped-def]
             out_DB[d, b] = row[d]
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@compiled(fastmath=FAST, error_model="numpy", inline="always")
 def _scatter(slope_DB, out_BD, size):  # type: ignore[no-untyped-def]
     for b in range(size):
         for d in range(len(slope_DB)):
             out_BD[b, d] = slope_DB[d, b]
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@compiled(fastmath=FAST, error_model="numpy", inline="always")
 def _products(users, items, user_B, item_B, out_DB):  # type: ignore[no-untyped-def]
     for b in range(len(user_B)):
         user, item = users[user_B[b]], items[item_B[b]]
@@ -161,7 +161,7 @@ def _products(users, items, user_B, item_B, out_DB):  # type: ignore[no-untyped-
             out_DB[d, b] = user[d] * item[d]
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy", inline="always")
+@compiled(fastmath=FAST, error_model="numpy", inline="always")
 def _product_slopes(other, row_B, slope_DB, out_BD):  # type: ignore[no-untyped-def]
     """By one factor of each product: the other factor times the slope by the product."""
     for b in range(len(row_B)):

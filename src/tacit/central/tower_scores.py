@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from tacit.central.lanes import LANES, add_mix
 from tacit.central.rows import FAST
 from tacit.central.tower_kernel import climb
+from tacit.compiled import compiled
 
 
-@numba.njit(cache=True, fastmath=FAST, error_model="numpy")
+@compiled(fastmath=FAST, error_model="numpy")
 def tower_scores(  # type: ignore[no-untyped-def]
     upper, widths, user_BJ, item_JI, product_user_BD, product_item_DI, out_BI
 ):

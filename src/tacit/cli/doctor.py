@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from pathlib import Path
 
 import typer
 
@@ -22,6 +21,7 @@ def doctor() -> None:
     import numba
     import torch
 
+    from tacit.compiled import cache_folder
     from tacit.engines.memory import available_bytes
     from tacit.experiment.amounts import bytes_text
 
@@ -35,8 +35,9 @@ def doctor() -> None:
     _data()
     difference = engines_disagree_by()
     agree = difference <= TOLERANCE
-    cache, kept = kernel_cache()
-    _line("kernels", f"compiled code {'is kept in' if kept else 'CANNOT be kept in'} {cache}")
+    folder = cache_folder()
+    kept = f"is kept in {folder}" if folder else "is kept nowhere: no folder for it can be written"
+    _line("kernels", f"compiled code {kept}")
     _line("threads", f"numba threading layer {numba.threading_layer()}")
     verdict = "OK" if agree else "THEY DISAGREE"
     _line("engines", f"loop, cohort and fused differ by {difference:.0e} of a change: {verdict}")
@@ -59,20 +60,6 @@ def _data() -> None:
     _line("found", ", ".join(["planted", *here]))
     if absent:
         _line("not found", ", ".join(absent) + " (`tacit data get NAME` says how to get one)")
-
-
-def kernel_cache() -> tuple[Path, bool]:
-    """Where numba keeps what it compiled, and whether it may write there."""
-    import numba
-
-    import tacit
-
-    chosen = numba.config.CACHE_DIR  # type: ignore[attr-defined]
-    folder = Path(chosen) if chosen else Path(tacit.__file__).parent / "__pycache__"
-    place = folder
-    while not place.exists():
-        place = place.parent
-    return folder, os.access(place, os.W_OK)
 
 
 def engines_disagree_by() -> float:

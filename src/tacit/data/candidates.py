@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.data.drawing import block, draw_free, unblock
 from tacit.data.views import Lists
 from tacit.streams import CANDIDATES, stream_key
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _fill(seed, user_key_U, start, items, half_start, n_items, valid_N, test_N):  # type: ignore[no-untyped-def]
     blocked = np.zeros(n_items, np.uint8)
     for user in range(len(start) - 1):

@@ -7,15 +7,14 @@ all zero before and after `draw_ordered` and `draw_client`.
 
 from __future__ import annotations
 
-import numba
-
+from tacit.compiled import compiled
 from tacit.streams import NEGATIVES, SHUFFLE, draw_below, stream_key
 
 REDRAW_CODES = {"round": 0, "epoch": 1, "once": 2}  # kernels take the number
 _ATTEMPTS = 64  # per slot; then an exact choice: the draw ends even for who has nearly every item
 _EPOCHS = 65536  # a round owns this many stream numbers, one per local epoch
 
-_compiled = numba.njit(cache=True, error_model="numpy")
+_compiled = compiled(error_model="numpy")
 
 
 @_compiled

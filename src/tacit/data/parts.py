@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.data.cold_parts import part_of_items
 from tacit.data.dataset import Dataset
 from tacit.data.protocol import SplitRule
@@ -152,7 +152,7 @@ def _check_shares(rule: SplitRule) -> None:
         )
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _fill_random(seed, user_N, user_key_U, out_N):  # type: ignore[no-untyped-def]
     n_seen_U = np.zeros(len(user_key_U), np.int64)
     for row in range(len(user_N)):

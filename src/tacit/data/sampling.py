@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.data.drawing import (
     REDRAW_CODES,
     block,
@@ -25,7 +25,7 @@ from tacit.data.drawing import (
 from tacit.data.views import TrainView
 from tacit.errors import TacitError, nearest
 
-_compiled = numba.njit(cache=True, error_model="numpy")
+_compiled = compiled(error_model="numpy")
 
 
 @dataclass(frozen=True)

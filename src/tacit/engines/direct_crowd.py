@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 
 from tacit import streams
+from tacit.compiled import compiled
 from tacit.core.crowd import Crowd
 from tacit.core.types import Task
 from tacit.data.drawing import client_keys, draw_client
@@ -77,7 +77,7 @@ def _samples(data: RoundData, user_P: np.ndarray) -> tuple[Lists, np.ndarray]:
     return Lists(start_P1, item_N), label_N
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _draw(  # type: ignore[no-untyped-def]
     seed,
     round_number,
@@ -111,7 +111,7 @@ def _draw(  # type: ignore[no-untyped-def]
         )
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _units(seed, purpose, stream, keys, entries):  # type: ignore[no-untyped-def]
     """Single numbers in [0, 1) of streams: a pure function of key and counter."""
     out = np.empty(len(entries), np.float64)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.data.drawing import client_keys, draw_client
 from tacit.data.sampling import Sampling
 from tacit.data.views import TrainView
@@ -87,7 +87,7 @@ def draw_block(
     return BlockDraws(item_BR, rows_B, row_TSBW, label_TSBW, weight_SBW, steps_B, samples_B)
 
 
-@numba.njit(cache=True, error_model="numpy", nogil=True)
+@compiled(error_model="numpy", nogil=True)
 def _fill(  # type: ignore[no-untyped-def]
     seed,
     round_number,

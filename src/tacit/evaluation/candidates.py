@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.data.views import HeldOut, Lists
 from tacit.errors import TacitError
 
@@ -85,7 +85,7 @@ def _repeated(lists: Lists, exclude: Lists, n_items: int) -> np.ndarray:
     return np.asarray(flags)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _flag_repeats(
     start_U1: np.ndarray,
     item_N: np.ndarray,

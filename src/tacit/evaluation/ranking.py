@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.data.views import HeldOut
 from tacit.errors import TacitError
 from tacit.evaluation.candidates import Candidates
@@ -130,7 +130,7 @@ def _checked(score_BI: np.ndarray, shape: tuple[int, int]) -> np.ndarray:
     return np.ascontiguousarray(score_BI, dtype=score_BI.dtype if kept else np.float64)
 
 
-@numba.njit(cache=True)
+@compiled()
 def _count(
     score_BI: np.ndarray,
     first: int,
@@ -175,7 +175,7 @@ def _count(
     return -1
 
 
-@numba.njit(cache=True)
+@compiled()
 def _best(
     score_BI: np.ndarray,
     first: int,

@@ -7,15 +7,15 @@ items alone are visited one by one.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 import torch
 from torch import Tensor
 
+from tacit.compiled import compiled
 from tacit.data.views import Lists
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _own_products(start, item, item_ID, product_PDD):  # type: ignore[no-untyped-def]
     """Σ y yᵀ over each history, added to zeros: the lower half."""
     for p in range(len(product_PDD)):

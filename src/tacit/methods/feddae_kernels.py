@@ -7,13 +7,12 @@ R rows of all of them, D the width; rows `start[b]` to `start[b + 1]` are client
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
+
 # Reassociation lets sums vectorise; NaN and infinity keep their meaning.
-_compiled = numba.njit(
-    cache=True, fastmath={"contract", "arcp", "nsz", "reassoc"}, error_model="numpy"
-)
+_compiled = compiled(fastmath={"contract", "arcp", "nsz", "reassoc"}, error_model="numpy")
 
 
 @_compiled

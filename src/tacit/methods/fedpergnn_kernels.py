@@ -6,13 +6,12 @@ client's own gradient does not. P are clients, I items, D the width, E the head'
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
+
 # Reassociation lets sums vectorise; NaN and infinity keep their meaning.
-_compiled = numba.njit(
-    cache=True, fastmath={"contract", "arcp", "nsz", "reassoc"}, error_model="numpy"
-)
+_compiled = compiled(fastmath={"contract", "arcp", "nsz", "reassoc"}, error_model="numpy")
 
 
 @_compiled

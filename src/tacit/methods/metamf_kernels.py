@@ -7,13 +7,12 @@ the width of the hidden layer, N samples, J the inner width of the item table, B
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
+
 # Reassociation lets sums vectorise; NaN and infinity keep their meaning.
-_compiled = numba.njit(
-    cache=True, fastmath={"contract", "arcp", "nsz", "reassoc"}, error_model="numpy"
-)
+_compiled = compiled(fastmath={"contract", "arcp", "nsz", "reassoc"}, error_model="numpy")
 
 EIGHT = 8
 

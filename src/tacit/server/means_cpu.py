@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from tacit.compiled import compiled
 
 
 def mean_table(table_UID: np.ndarray, user_P: np.ndarray) -> np.ndarray:
@@ -17,7 +18,7 @@ def mean_table(table_UID: np.ndarray, user_P: np.ndarray) -> np.ndarray:
     return (total_F / len(user_P)).reshape(table_UID.shape[1:])
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _add(table_UF, user_P, total_F):  # type: ignore[no-untyped-def]
     for user in user_P:
         table_F = table_UF[user]

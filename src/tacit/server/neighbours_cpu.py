@@ -7,8 +7,9 @@ every user picks its own: one addition instead of seven multiplications and addi
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from tacit.compiled import compiled
 
 _BITS = 7  # users of a group: as many sums as it takes are still fewer than there are users
 _GROUPS = 4  # whose sums are held at a time
@@ -60,7 +61,7 @@ def mean_changes(
     return mean_F
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _pass_on(code_GP, share_P, user_P, table_UF, start_F, layers, guide_UF, mean_F):  # type: ignore[no-untyped-def]
     users, columns = len(user_P), table_UF.shape[1]
     groups = len(code_GP)
@@ -95,7 +96,7 @@ def _pass_on(code_GP, share_P, user_P, table_UF, start_F, layers, guide_UF, mean
             mean_F[low + f] = here[f] + mean[f] / users
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _all_sums(change, first, sums):  # type: ignore[no-untyped-def]
     """sums[code] = the sum of the rows of `change` whose bits the code has."""
     for bit in range(_BITS):
@@ -106,7 +107,7 @@ def _all_sums(change, first, sums):  # type: ignore[no-untyped-def]
                 with_it[f] = without[f] + row[f]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _pick(code_QP, sums, total):  # type: ignore[no-untyped-def]
     """Every user adds the sums of its own neighbours among the groups."""
     for user in range(len(total)):

@@ -6,13 +6,13 @@ each distinct row is read once and written once, however often it was drawn.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.engines.kernels.linear_cpu import _FAST, _slope
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", inline="always")
+@compiled(fastmath=_FAST, error_model="numpy", inline="always")
 def _read_row(own, common, vector, zero):  # type: ignore[no-untyped-def]
     """vector · (own + common), the square of own − common, and the sum of |common|."""
     logit, square, size = zero, zero, zero
@@ -23,7 +23,7 @@ def _read_row(own, common, vector, zero):  # type: ignore[no-untyped-def]
     return logit, square, size
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", inline="always")
+@compiled(fastmath=_FAST, error_model="numpy", inline="always")
 def _move_row(own, common, vector, gradient, slope, pull, sparse, rate, zero):  # type: ignore[no-untyped-def]
     """One step of both rows; adds slope · (own + common) to the scorer's gradient first."""
     for d in range(len(vector)):
@@ -35,7 +35,7 @@ def _move_row(own, common, vector, gradient, slope, pull, sparse, rate, zero):  
         common[d] = ours - rate * (toward + away + sign)
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def additive_descent(  # type: ignore[no-untyped-def]
     row_TSBW,
     label_TSBW,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.engines.kernels.contrast_slope import contrast_slope
 from tacit.engines.kernels.linear_cpu import _FAST, _dot, _slope
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def contrast_descent(  # type: ignore[no-untyped-def]
     row_TSBW,
     label_TSBW,

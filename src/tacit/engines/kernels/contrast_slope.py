@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.engines.kernels.exponential import exp_in_place
 from tacit.engines.kernels.linear_cpu import _FAST
 
@@ -59,7 +59,7 @@ class Contrast(NamedTuple):
         )
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def contrast_slope(table, contrast, inverse, tiny, least, exponential):  # type: ignore[no-untyped-def]
     """The slope of the sum over items by the rows of `table`, left in `contrast.slope_SD`.
 
@@ -126,7 +126,7 @@ def contrast_slope(table, contrast, inverse, tiny, least, exponential):  # type:
             slope[s, d] = (slope[s, d] - along * unit[s, d]) / contrast.norm_S[s]
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def _positives(contrast, inverse):  # type: ignore[no-untyped-def]
     """slope = −2 / τ · the mean of each item's positives."""
     unit, sums = contrast.unit_SD, contrast.sum_KD

@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-import numba
 import numpy as np
+
+from tacit.compiled import compiled
 
 _CHUNK = 256  # numbers at a time: all passes stay in the first cache
 _SINGLE, _DOUBLE = 8, 14  # terms of the series that either precision takes
@@ -59,7 +60,7 @@ class Exponential(NamedTuple):
 
 
 # Products and sums may be one operation; nothing else may be moved, or the large number is lost.
-@numba.njit(cache=True, fastmath={"contract"}, error_model="numpy")
+@compiled(fastmath={"contract"}, error_model="numpy")
 def exp_in_place(value, offset, factor, room):  # type: ignore[no-untyped-def]
     """value = exp((value − offset) · factor), where the exponent is at most 0; what would be
     denormal is 0."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.data.drawing import client_keys, draw_client
 from tacit.engines.kernels.linear_cpu import _FAST, _dot, _slope
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def mix_table(own_ID, table, gate, gate_bias, beta, pull, on_own, on_global, one):  # type: ignore[no-untyped-def]
     """P ← β P + 2(1 − β) g G of one client, in place; `pull` is 2(1 − β)."""
     width = own_ID.shape[1]
@@ -29,7 +30,7 @@ def mix_table(own_ID, table, gate, gate_bias, beta, pull, on_own, on_global, one
             own_row[d] = beta * own_row[d] + opened * row[d]
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", parallel=True)
+@compiled(fastmath=_FAST, error_model="numpy", parallel=True)
 def guide_linear(  # type: ignore[no-untyped-def]
     chunk_start,
     users,
@@ -139,7 +140,7 @@ def guide_linear(  # type: ignore[no-untyped-def]
             mix_table(own[user], table, gate, gate_bias_U[user], beta, pull, on_own, on_global, one)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def sum_tables(users, weights, table, own, total):  # type: ignore[no-untyped-def]
     """total += Σ weight · (own table - global table), in float64, in the order of the users."""
     for k in range(len(users)):

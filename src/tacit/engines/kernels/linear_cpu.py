@@ -10,13 +10,14 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.data.drawing import client_keys, draw_client
 
 # Reassociation lets the dot products vectorise; NaN and infinity keep their meaning.
 _FAST = {"contract", "arcp", "nsz", "reassoc"}
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", inline="always")
+@compiled(fastmath=_FAST, error_model="numpy", inline="always")
 def _dot(a, b, n):  # type: ignore[no-untyped-def]
     total = a[0] * b[0]
     for d in range(1, n):
@@ -24,7 +25,7 @@ def _dot(a, b, n):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", inline="always")
+@compiled(fastmath=_FAST, error_model="numpy", inline="always")
 def _slope(decay, label, on_probabilities, one, floor):  # type: ignore[no-untyped-def]
     """The derivative of the loss by the logit; `decay` is exp(-logit)."""
     probability = one / (one + decay)
@@ -36,7 +37,7 @@ def _slope(decay, label, on_probabilities, one, floor):  # type: ignore[no-untyp
     return slope
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", inline="always")
+@compiled(fastmath=_FAST, error_model="numpy", inline="always")
 def _pull(row, guide, share):  # type: ignore[no-untyped-def]
     """A part of the way to the guide."""
     for d in range(len(row)):
@@ -47,7 +48,7 @@ def _pull(row, guide, share):  # type: ignore[no-untyped-def]
 JOINT, ALTERNATE, MODEL_ONLY, ITEMS_ONLY = 0, 1, 2, 3
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", inline="always")
+@compiled(fastmath=_FAST, error_model="numpy", inline="always")
 def _row_square(slope, where, size, row_slope, zero):  # type: ignore[no-untyped-def]
     """Sum over distinct rows of (sum of slopes)²: a row's gradient is that sum times the vector."""
     for t in range(size):
@@ -60,7 +61,7 @@ def _row_square(slope, where, size, row_slope, zero):  # type: ignore[no-untyped
     return square
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", parallel=True)
+@compiled(fastmath=_FAST, error_model="numpy", parallel=True)
 def linear_rounds(  # type: ignore[no-untyped-def]
     chunk_start,
     users,

@@ -6,9 +6,9 @@ threads make side by side.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.data.drawing import client_keys, draw_client
 from tacit.engines.kernels.linear_cpu import _FAST, ALTERNATE, ITEMS_ONLY, MODEL_ONLY, _dot, _pull
 from tacit.engines.kernels.perceptron_pass import (
@@ -21,7 +21,7 @@ from tacit.engines.kernels.perceptron_pass import (
 )
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def _gradients(  # type: ignore[no-untyped-def]
     net,
     widths,
@@ -65,7 +65,7 @@ def _gradients(  # type: ignore[no-untyped-def]
     return loss
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def _clip_scale(  # type: ignore[no-untyped-def]
     bound,
     where,
@@ -101,7 +101,7 @@ def _clip_scale(  # type: ignore[no-untyped-def]
     return bound / norm if norm > bound else one
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", nogil=True)
+@compiled(fastmath=_FAST, error_model="numpy", nogil=True)
 def perceptron_chunk(  # type: ignore[no-untyped-def]
     chunk,
     chunk_start,

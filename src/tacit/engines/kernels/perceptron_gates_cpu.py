@@ -5,9 +5,9 @@ The same numbers as `tacit.engines.guidance`, which is the readable form.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.data.drawing import client_keys, draw_client
 from tacit.engines.kernels.gates_cpu import mix_table
 from tacit.engines.kernels.linear_cpu import _FAST, _dot
@@ -20,7 +20,7 @@ from tacit.engines.kernels.perceptron_pass import (
 )
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", nogil=True)
+@compiled(fastmath=_FAST, error_model="numpy", nogil=True)
 def guide_perceptron_chunk(  # type: ignore[no-untyped-def]
     chunk,
     chunk_start,

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.engines.kernels.linear_cpu import _FAST, _slope
 
 _TILE = 256  # samples: their layers stay in cache
@@ -31,7 +31,7 @@ class Scratch(NamedTuple):
     shift: np.ndarray  # what the user's vector and the first biases add to the first layer
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def make_scratch(widths, samples, like):  # type: ignore[no-untyped-def]
     """Room for tiles of at most `samples` samples; `like` is any array of the right kind."""
     largest = 1
@@ -49,7 +49,7 @@ def make_scratch(widths, samples, like):  # type: ignore[no-untyped-def]
     )
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def set_shift(net, widths, vector, has_user, shift):  # type: ignore[no-untyped-def]
     """shift = b0 + vector · (the user's half of the first layer)."""
     ins, outs = widths[0], widths[1]
@@ -62,7 +62,7 @@ def set_shift(net, widths, vector, has_user, shift):  # type: ignore[no-untyped-
                 shift[j] += vector[d] * half[d, j]
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def forward(net, widths, x, first, has_first, scratch, zero):  # type: ignore[no-untyped-def]
     """The logits of the rows `x`, as a view into the scratch.
 
@@ -98,7 +98,7 @@ def forward(net, widths, x, first, has_first, scratch, zero):  # type: ignore[no
     return logit
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def set_slopes(logit, labels, share, on_probabilities, one, floor, slope):  # type: ignore[no-untyped-def]
     """Slopes of the mean loss by the logits; returns the sum of the losses."""
     loss, product = 0.0, 1.0
@@ -118,7 +118,7 @@ def set_slopes(logit, labels, share, on_probabilities, one, floor, slope):  # ty
     return loss + np.log(product)
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def backward(net, widths, x, scratch, gradient, on_x, moves_net, moves_rows, zero):  # type: ignore[no-untyped-def]
     """From the slopes down: adds to the layers' `gradient`, writes that of the rows to `on_x`.
 
@@ -173,7 +173,7 @@ def backward(net, widths, x, scratch, gradient, on_x, moves_net, moves_rows, zer
         delta = after
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def add_user_half(net, widths, vector, gradient, vector_gradient, zero):  # type: ignore[no-untyped-def]
     """Gradients of the user's half of the first layer and of the user's vector."""
     ins, outs = widths[0], widths[1]

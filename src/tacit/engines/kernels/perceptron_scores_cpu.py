@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import numba
-
+from tacit.compiled import compiled
 from tacit.engines.kernels.linear_cpu import _FAST
 from tacit.engines.kernels.perceptron_pass import forward, make_scratch, set_shift
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", nogil=True)
+@compiled(fastmath=_FAST, error_model="numpy", nogil=True)
 def score_perceptron(  # type: ignore[no-untyped-def]
     score_BI,
     users,

@@ -6,15 +6,15 @@ So such steps are owed until the row is read or the round ends, and a table is w
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.engines.kernels.linear_cpu import _FAST, _pull
 from tacit.engines.kernels.perceptron_cpu import _gradients
 from tacit.engines.kernels.perceptron_pass import make_scratch
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def pulled_descent(  # type: ignore[no-untyped-def]
     row_TSBW,
     label_TSBW,

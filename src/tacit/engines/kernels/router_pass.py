@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.engines.kernels.linear_cpu import _FAST
 
 _BLAS_ALONE = 2**18  # multiplications of a product up to which BLAS stays on one thread
 
-_inlined = numba.njit(cache=True, fastmath=_FAST, error_model="numpy", inline="always")
-_as_written = numba.njit(cache=True, error_model="numpy")
+_inlined = compiled(fastmath=_FAST, error_model="numpy", inline="always")
+_as_written = compiled(error_model="numpy")
 
 
 class History(NamedTuple):
@@ -40,7 +40,7 @@ class History(NamedTuple):
     back: np.ndarray  # (H, W), gradients of the views
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def make_history(longest, width, hidden, count, like):  # type: ignore[no-untyped-def]
     """Room for histories of at most `longest` items; `like` is any array of the right kind."""
     short = min(longest, 2 * width)  # longer ones are done step by step
@@ -77,7 +77,7 @@ def read_history(view_IW, positives, blocked, history):  # type: ignore[no-untyp
     return n
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def _product(a, b, out):  # type: ignore[no-untyped-def]
     """out = a b, in pieces for which BLAS starts no threads of its own."""
     tile = max(1, _BLAS_ALONE // (b.shape[0] * b.shape[1]))
@@ -85,7 +85,7 @@ def _product(a, b, out):  # type: ignore[no-untyped-def]
         np.dot(a[low : low + tile], b, out[low : low + tile])
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def activate(first, shift, n, history):  # type: ignore[no-untyped-def]
     """The first layer's outputs from the layer itself."""
     _product(history.row[:n], first, history.active[:n])
@@ -108,7 +108,7 @@ def _softmax(value, out):  # type: ignore[no-untyped-def]
         out[v] /= total
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def weigh(second, offset, softmaxes, n, share, zero, history):  # type: ignore[no-untyped-def]
     """The weights of the views, into `history.weight[0]`; `share` is 1 / n."""
     mean, logit = history.mean, history.logit
@@ -144,7 +144,7 @@ def _through_softmax(weight, slope, zero, out):  # type: ignore[no-untyped-def]
     slope[:] = out
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def take_slopes(second, softmaxes, n, share, zero, on_weight, history):  # type: ignore[no-untyped-def]
     """From slopes by the weights, which become those by the logits, to the first layer's."""
     if softmaxes == 2:
@@ -159,7 +159,7 @@ def take_slopes(second, softmaxes, n, share, zero, on_weight, history):  # type:
             history.slope[h, k] = unit if history.active[h, k] > zero else zero
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def keep_for_views(n, direct, history):  # type: ignore[no-untyped-def]
     """Remember a gradient of the views: slope · (W − rate Fᵀ moved)ᵀ."""
     for h in range(n):
@@ -175,7 +175,7 @@ def keep_for_views(n, direct, history):  # type: ignore[no-untyped-def]
             history.cross[h, other] += total
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def step_router(second, offset, shift, rate, n, direct, on_logit, history):  # type: ignore[no-untyped-def]
     """One step of the router; the first layer's own is put off, its outputs follow."""
     mean, slope, active = history.mean, history.slope, history.active
@@ -205,7 +205,7 @@ def step_router(second, offset, shift, rate, n, direct, on_logit, history):  # t
                 active[h, k] -= step * slope[other, k]
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def begin_history(n, direct, zero, history):  # type: ignore[no-untyped-def]
     """Nothing is put off yet; products of the rows are taken where they will be needed."""
     history.moved[:n] = zero
@@ -222,7 +222,7 @@ def begin_history(n, direct, zero, history):  # type: ignore[no-untyped-def]
             history.gram[other, h] = total
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def settle(first, rate, n, direct, factor, zero, total_IW, history):  # type: ignore[no-untyped-def]
     """What was put off: gradients of the history's views go out, then the first layer moves."""
     row, back = history.row, history.back

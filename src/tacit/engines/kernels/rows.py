@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import numba
 import torch
+
+from tacit.compiled import compiled
 
 
 def scatter_add(
@@ -23,7 +24,7 @@ def scatter_add(
     _scatter_add(table.numpy(), index_N.numpy(), value_ND.contiguous().numpy(), scale)
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def _scatter_add(table, index, value, factor):  # type: ignore[no-untyped-def]
     for n in range(len(index)):
         row = index[n]
@@ -31,7 +32,7 @@ def _scatter_add(table, index, value, factor):  # type: ignore[no-untyped-def]
             table[row, d] += factor * value[n, d]
 
 
-@numba.njit(cache=True, error_model="numpy")
+@compiled(error_model="numpy")
 def add_rows(total_ID, item_BR, rows_B, value_BRD):  # type: ignore[no-untyped-def]
     """total[item] += value for the real rows of each client of a block."""
     for b in range(len(rows_B)):

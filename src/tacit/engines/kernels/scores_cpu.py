@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.engines.kernels.linear_cpu import _FAST, _dot
 from tacit.engines.kernels.router_pass import activate, make_history, read_history, weigh
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def overlay_linear(  # type: ignore[no-untyped-def]
     score_BI, users, start, count, tuned_item, tuned_value, vector_UD, bias_U, has_bias
 ):
@@ -24,7 +24,7 @@ def overlay_linear(  # type: ignore[no-untyped-def]
             score_BI[b, tuned_item[c]] = logit
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def score_own_linear(  # type: ignore[no-untyped-def]
     score_BI, users, own, vector_UD, bias_U, has_bias
 ):
@@ -39,7 +39,7 @@ def score_own_linear(  # type: ignore[no-untyped-def]
             score_BI[b, item] = logit
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def weigh_views(  # type: ignore[no-untyped-def]
     weight_BV,
     users,

@@ -8,9 +8,9 @@ gradients of the views.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from tacit.compiled import compiled
 from tacit.data.drawing import client_keys, draw_client
 from tacit.engines.kernels.linear_cpu import _FAST, _dot, _slope
 from tacit.engines.kernels.router_pass import (
@@ -26,7 +26,7 @@ from tacit.engines.kernels.router_pass import (
 )
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def _mixed(vector, weight, mixed):  # type: ignore[no-untyped-def]
     """c = w ⊗ θ."""
     for v in range(len(weight)):
@@ -34,7 +34,7 @@ def _mixed(vector, weight, mixed):  # type: ignore[no-untyped-def]
             mixed[v * len(vector) + d] = weight[v] * vector[d]
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy")
+@compiled(fastmath=_FAST, error_model="numpy")
 def _read_batch(  # type: ignore[no-untyped-def]
     view_IW, items, labels, mixed, bias, share, on_probabilities, constants, slope, summed
 ):
@@ -65,7 +65,7 @@ def _read_batch(  # type: ignore[no-untyped-def]
     return loss + np.log(product), total
 
 
-@numba.njit(cache=True, fastmath=_FAST, error_model="numpy", nogil=True)
+@compiled(fastmath=_FAST, error_model="numpy", nogil=True)
 def views_chunk(  # type: ignore[no-untyped-def]
     chunk,
     chunk_start,
