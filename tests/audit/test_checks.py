@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -183,8 +184,10 @@ def test_draws_against_a_hand_computed_deviation():
     """Items 1 to 4 lie outside train and were drawn 2, 4, 0 and 0 times; 3 and 4 are held out."""
     rows = Interactions.from_ids(["u", "v", "v", "u", "u"], "abcde", time=[1, 2, 3, 4, 5])
     subject = subject_of(Dataset("few", rows), CLEAN, pfedrec(dim=4))
+    subject.experiment = replace(subject.experiment, rounds=9)
     assert subject.split.train.positives[0].tolist() == [0]
-    subject.rounds_drawn_UI = np.array([[0, 2, 4, 0, 0], [9, 0, 0, 9, 9]])
+    count_UI = np.array([[0, 2, 4, 0, 0], [9, 0, 0, 9, 9]])
+    subject.drawn = SimpleNamespace(rounds_BI=lambda user_B: count_UI[user_B])
     found = drawn_less(subject)
     # mean 1.5 and variance 2.75 over the four; two of them: variance 2 · 2.75 · (4 − 2) / (4 − 1)
     assert found.numbers["standard deviations"] == pytest.approx(-3 / (11 / 3) ** 0.5)

@@ -13,7 +13,7 @@ from tacit.data.dataset import Dataset
 from tacit.data.drawing import client_keys, draw_client, draw_ordered
 from tacit.data.interactions import Interactions
 from tacit.data.protocol import CLEAN, PFEDREC, SplitRule
-from tacit.data.sampling import Sampling, count_sampled, draw_samples, samples_per_user
+from tacit.data.sampling import DrawnNegatives, Sampling, draw_samples, samples_per_user
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
 from tacit.errors import TacitError
@@ -175,22 +175,50 @@ def test_redraw(redraw: str, same_in_next_epoch: bool, same_in_next_round: bool)
 
 
 @pytest.mark.parametrize("redraw", ["round", "epoch", "once"])
-def test_count_sampled_agrees_with_draw_samples(redraw: str) -> None:
+def test_replayed_draws_agree_with_draw_samples(redraw: str) -> None:
+    """In how many rounds each item was drawn, for any users in any order: all of them would be the
+    array of users by items that is never made."""
     train = view([[0, 1, 2], [7], [4, 5, 5]], 40, [[9], [], [30, 31]])
     sampling = Sampling(3, redraw)  # type: ignore[arg-type]
     rounds = [(1, np.array([0, 2])), (2, np.array([1])), (5, np.array([2, 0]))]
-    expected = np.zeros((3, 40), np.uint8)
+    expected_UI = np.zeros((3, 40), np.int64)
     for round_number, users in rounds:
         for user in users:
+            drawn_I = np.zeros(40, bool)
             for epoch in range(2):
                 item, label = draw_samples(
                     train, user, sampling, seed=8, round_number=round_number, epoch=epoch
                 )
-                expected[user, item[label == 0]] = 1
-    drawn = count_sampled(train, sampling, seed=8, rounds=rounds, epochs=2)
-    assert drawn.dtype == np.uint8
-    assert np.array_equal(drawn, expected)
-    assert not count_sampled(train, sampling, seed=8, rounds=rounds, epochs=0).any()
+                drawn_I[item[label == 0]] = True
+            expected_UI[user] += drawn_I
+    drawn = DrawnNegatives.of(train, sampling, seed=8, rounds=iter(rounds), epochs=2)
+    for users in ([0, 1, 2], [2, 0], [1], []):
+        assert np.array_equal(drawn.rounds_BI(np.array(users, int)), expected_UI[users])
+    never = DrawnNegatives.of(train, sampling, seed=8, rounds=rounds, epochs=0)
+    assert not never.rounds_BI(np.arange(3)).any()
+
+
+def test_replayed_draws_of_a_part_of_the_catalogue_stand_in_the_catalogues_columns() -> None:
+    catalogue = replace(view([[1], [3]], 5, [[], []]), warm_W=np.array([1, 3]))
+    drawn = DrawnNegatives.of(
+        catalogue.existing(),
+        Sampling(1),
+        seed=0,
+        rounds=[(1, np.arange(2))],
+        epochs=1,
+        catalogue=catalogue,
+    )
+    assert drawn.rounds_BI(np.arange(2)).tolist() == [[0, 0, 0, 1, 0], [0, 1, 0, 0, 0]]
+
+
+def test_who_took_part_is_kept_in_bits() -> None:
+    """Codes of the users of each round would be gigabytes for many users and rounds."""
+    people = 200
+    train = view([[0]] * people, 3, [[]] * people)
+    rounds = ((number, np.arange(number % 2, people, 2)) for number in range(1, 41))
+    drawn = DrawnNegatives.of(train, Sampling(1), seed=1, rounds=rounds, epochs=1)
+    assert drawn.present_RU.nbytes == 40 * people // 8
+    assert (drawn.rounds_BI(np.arange(people)).sum(axis=1) == 20).all()
 
 
 def test_held_out_items_are_drawn_under_clean_and_never_under_the_papers_pool() -> None:
@@ -199,7 +227,8 @@ def test_held_out_items_are_drawn_under_clean_and_never_under_the_papers_pool() 
     everybody = [(r, np.arange(10)) for r in range(1, 31)]
     for protocol, share in ((CLEAN, 1.0), (PFEDREC, 0.0)):
         split = split_dataset(data, replace(protocol, split=SplitRule(order="row")))
-        drawn = count_sampled(split.train, Sampling(), seed=0, rounds=everybody, epochs=1)
+        replay = DrawnNegatives.of(split.train, Sampling(), seed=0, rounds=everybody, epochs=1)
+        drawn = replay.rounds_BI(np.arange(10)) > 0
         held_out = [
             drawn[user, part.relevant[e][0]]
             for part in (split.valid, split.test)
@@ -214,7 +243,7 @@ def test_only_a_train_view_is_accepted() -> None:
     with pytest.raises(TacitError, match=r"from a TrainView, not from a Split; pass split.train"):
         draw_samples(split, 0, Sampling(), seed=0, round_number=1, epoch=0)  # type: ignore[arg-type]
     with pytest.raises(TacitError, match="not from a HeldOut"):
-        count_sampled(split.test, Sampling(), seed=0, rounds=[], epochs=1)  # type: ignore[arg-type]
+        DrawnNegatives.of(split.test, Sampling(), seed=0, rounds=[], epochs=1)  # type: ignore
 
 
 def test_impossible_sampling() -> None:

@@ -12,7 +12,7 @@ import pytest
 from tacit.data.dataset import Dataset
 from tacit.data.interactions import Interactions
 from tacit.data.protocol import CLEAN, FEDMR, FEDRKG, PFEDREC, Protocol, SplitRule
-from tacit.data.sampling import Sampling, count_sampled
+from tacit.data.sampling import DrawnNegatives, Sampling
 from tacit.data.split import split_dataset
 from tacit.data.views import HeldOut, Lists, Split
 from tacit.errors import TacitError
@@ -220,11 +220,10 @@ def test_pool_without_items_that_nobody_has_in_train() -> None:
     split = split_dataset(data, FEDMR)
     assert split.train.leaks
     assert [split.train.hidden_from_negatives[u].tolist() for u in (0, 1)] == [[3, 4], [3, 4]]
-    drawn_UI = count_sampled(
-        split.train, Sampling(1), seed=0, rounds=[(r, np.arange(2)) for r in range(1, 20)], epochs=1
-    )
+    rounds = [(r, np.arange(2)) for r in range(1, 20)]
+    drawn = DrawnNegatives.of(split.train, Sampling(1), seed=0, rounds=rounds, epochs=1)
     # u's own held-out item c is in v's train, so it is drawn; what is unseen never is
-    assert drawn_UI.tolist() == [[0, 0, 1, 0, 0], [0, 1, 0, 0, 0]]
+    assert drawn.rounds_BI(np.arange(2)).tolist() == [[0, 0, 19, 0, 0], [0, 19, 0, 0, 0]]
     assert split.test.masked[0].tolist() == [0, 1]  # the validation item c stays in the ranking
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from tacit.data.views import HeldOut, Lists
 from tacit.errors import TacitError
-from tacit.evaluation.cold import ndcg_index_order, same_for_all, top_shares
+from tacit.evaluation.cold import mean_scores, ndcg_index_order, top_shares
 from tacit.evaluation.metrics import metric, parse_metric
 from tacit.evaluation.ranking import rank
 from tacit.evaluation.references import chance
@@ -59,5 +59,5 @@ def test_shares_of_the_most_touched_items():
 
 def test_the_same_list_for_all_knows_nobody():
     scores = np.array([[0.0, 1.0], [2.0, 0.0], [4.0, 0.5]])
-    same = same_for_all(lambda users: scores[users], np.array([0, 1, 2]), block=2)
-    np.testing.assert_allclose(same(np.array([0, 2])), [[2.0, 0.5], [2.0, 0.5]])
+    mean_I = mean_scores(lambda users: scores[users], np.array([0, 1, 2]), block=2)
+    np.testing.assert_allclose(mean_I, [2.0, 0.5])

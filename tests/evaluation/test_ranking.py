@@ -1,10 +1,13 @@
+import threading
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.errors import TacitError
-from tacit.evaluation.ranking import rank
+from tacit.evaluation.ranking import rank, rank_one_list, users_at_once
 
 
 def counts(ranks):
@@ -85,15 +88,26 @@ def situations(draw):
 
 
 @settings(deadline=None, max_examples=150)
-@given(situations(), st.sampled_from([np.float32, np.float64]), st.integers(1, 4))
-def test_kernel_equals_plain_loops(held_out_of, situation, dtype, block):
+@given(
+    situations(),
+    st.sampled_from([np.float32, np.float64]),
+    st.sampled_from("CF"),
+    st.integers(1, 4),
+    st.integers(1, 3),
+)
+def test_kernel_equals_plain_loops(held_out_of, situation, dtype, order, block, threads):
     n_items, score_UI, relevant, masked, sampled, users = situation
     part = held_out_of(n_items, relevant, masked, sampled, users)
-    result = rank(lambda user_B: score_UI[user_B].astype(dtype), part, block=block, top=4)
+
+    def scores(user_B):
+        return score_UI[user_B].astype(dtype, order=order)
+
     full, drawn, lists = naive(score_UI, part, 4)
-    assert rows(result.full) == full
-    assert rows(result.sampled) == drawn
-    assert result.top_EK.tolist() == lists
+    for top in (0, 4):
+        result = rank(scores, part, block=block, top=top, threads=threads)
+        assert rows(result.full) == full
+        assert rows(result.sampled) == drawn
+        assert top == 0 or result.top_EK.tolist() == lists
 
 
 def test_kernel_equals_plain_loops_at_size(held_out_of):
@@ -121,6 +135,83 @@ def test_rising_transforms_and_blocks_change_nothing(held_out_of, situation):
     assert rows(one.full) == rows(two.full)
     assert rows(one.sampled) == rows(two.sampled)
     assert one.top_EK.tolist() == two.top_EK.tolist()
+
+
+@pytest.mark.parametrize("size", [1, 3, 6])  # few held-out items per user, and many
+def test_scores_that_lie_item_after_item_give_the_same_counts(held_out_of, size):
+    generator = np.random.default_rng(size)
+    score_UI = np.round(generator.normal(size=(150, 200)), 1).astype(np.float32)
+    lists = [[generator.integers(0, 200, n).tolist() for _ in range(150)] for n in (size, 9, 30)]
+    part = held_out_of(200, *lists)
+    one = rank(lambda user_B: score_UI[user_B], part)
+    two = rank(lambda user_B: np.asfortranarray(score_UI[user_B]), part, block=64, threads=2)
+    assert rows(one.full) == rows(two.full) == naive(score_UI, part, 0)[0]
+    assert rows(one.sampled) == rows(two.sampled)
+
+
+@pytest.mark.parametrize("direction", [1.0, -1.0])  # every item better than the last, or worse
+def test_top_lists_of_sorted_catalogues(held_out_of, direction):
+    score_I = direction * np.repeat(np.arange(500.0), 3)  # three items tie, everywhere
+    part = held_out_of(1500, [[7]], masked=[[0, 1499, 750]])
+    for top in (1, 2, 10, 100, 1499):
+        lists = naive(score_I[None], part, top)[2]
+        assert rank(lambda user_B: score_I[None], part, top=top).top_EK.tolist() == lists
+
+
+@settings(deadline=None, max_examples=50)
+@given(situations())
+def test_one_list_for_everybody_needs_no_block_of_scores(held_out_of, situation):
+    n_items, score_UI, relevant, masked, sampled, users = situation
+    part = held_out_of(n_items, relevant, masked, sampled, users)
+    if n_items > 2:
+        part = replace(part, among_C=np.arange(1, n_items))
+    expected = rank(lambda user_B: np.tile(score_UI[0], (len(user_B), 1)), part)
+    found = rank_one_list(score_UI[0], part)
+    assert rows(found.full) == rows(expected.full)
+    assert rows(found.sampled) == rows(expected.sampled)
+
+
+def test_one_list_of_nan_is_refused(held_out_of):
+    with pytest.raises(TacitError, match="everybody is given are not numbers"):
+        rank_one_list(np.array([1.0, np.nan]), held_out_of(2, [[0]]))
+
+
+def test_blocks_are_bounded_by_what_their_scores_take():
+    assert [users_at_once(n) for n in (1, 3_706, 16_980)] == [256, 256, 256]  # as it ever was
+    for n_items in (20_000, 50_000, 77_000, 10**6, 10**8):
+        rows_at_once = users_at_once(n_items)
+        assert rows_at_once * n_items <= 5_000_000 or rows_at_once == 1
+        assert rows_at_once % 64 == 0 or rows_at_once < 64
+
+
+def test_threads_work_side_by_side_and_change_nothing(held_out_of):
+    """Two blocks meet inside the scorer: were they ranked one after another, nobody would come."""
+    generator = np.random.default_rng(1)
+    score_UI = np.round(generator.normal(size=(50, 30)), 1)
+    part = held_out_of(30, generator.integers(0, 30, (50, 2)).tolist())
+    meeting, alone = threading.Barrier(2, timeout=20), threading.Event()
+
+    def scores(user_B):
+        if not alone.is_set():
+            alone.set()  # the first block is ranked alone
+        else:
+            meeting.wait()
+        return score_UI[user_B]
+
+    two = rank(scores, part, block=10, top=5, threads=2)
+    one = rank(lambda user_B: score_UI[user_B], part, top=5)
+    assert rows(one.full) == rows(two.full)
+    assert one.top_EK.tolist() == two.top_EK.tolist()
+
+
+def test_the_first_user_with_nan_is_named_for_any_number_of_threads(held_out_of):
+    score_UI = np.zeros((400, 5))
+    score_UI[[60, 61, 399], 2] = np.nan
+    part = held_out_of(5, [[0]] * 400)
+    for scores in (lambda u: score_UI[u], lambda u: np.asfortranarray(score_UI[u])):
+        for threads in (1, 4):
+            with pytest.raises(TacitError, match="user with code 60 "):
+                rank(scores, part, block=7, threads=threads)
 
 
 def test_blocks_ask_for_each_user_once(held_out_of):

@@ -1,10 +1,12 @@
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 from tacit.data.views import Lists, TrainView
 from tacit.evaluation.metrics import METRICS, metric, per_user
 from tacit.evaluation.ranking import rank
-from tacit.evaluation.references import chance, never_sampled_scores, popularity_scores
+from tacit.evaluation.references import chance, never_sampled, popularity
 
 
 @pytest.fixture
@@ -48,15 +50,19 @@ def test_chance_is_what_random_scores_give_on_average(held_out_of):
         assert abs(value_E.mean() - metric(chance(part).full, f"{name}@5")) < 4 * error
 
 
-def test_popularity_counts_train_items():
+def test_popularity_counts_train_items(held_out_of):
     lists = Lists(np.array([0, 2, 4]), np.array([0, 2, 2, 3]))
     train = TrainView(4, lists, np.zeros(2, np.uint64), Lists.empty(2))
-    assert popularity_scores(train)(np.array([1, 0])).tolist() == [[1, 0, 2, 1]] * 2
+    part = held_out_of(4, [[0], [3], [1, 2]], masked=[[2], [], [0, 0]])
+    ranks = popularity(train, part).full  # counts are 1, 0, 2 and 1
+    assert ranks.above_H.tolist() == [0, 1, 2, 0]
+    assert ranks.tied_H.tolist() == [1, 1, 0, 0]
 
 
 def test_never_sampled_items_stand_first(held_out_of):
-    drawn_UI = np.array([[0, 1, 1, 1], [2, 0, 0, 5]])
+    drawn_UI = np.array([[0, 1, 1, 1], [2, 0, 0, 5]], np.uint16)
     part = held_out_of(4, [[0], [1]])
-    ranks = rank(never_sampled_scores(drawn_UI), part).full
+    drawn = SimpleNamespace(rounds_BI=lambda user_B: drawn_UI[user_B])
+    ranks = never_sampled(drawn, part).full
     assert ranks.above_H.tolist() == [0, 0]
     assert ranks.tied_H.tolist() == [0, 1]

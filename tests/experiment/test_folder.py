@@ -103,9 +103,3 @@ def test_text_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
     assert path.read_text(encoding="utf-8") == "first\n"
     write_text(path, "größer")
     assert path.read_text(encoding="utf-8") == "größer"
-
-
-def test_sealed_files_sort_by_round(tmp_path: Path) -> None:
-    folder = RunFolder(tmp_path)
-    assert folder.sealed_file(7).name == "round-000007.parquet"
-    assert folder.sealed_file(7).name < folder.sealed_file(10).name

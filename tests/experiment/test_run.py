@@ -344,7 +344,7 @@ def test_a_run_killed_again_and_again_ends_the_same(
 def test_a_run_killed_while_it_releases_its_result(
     victim: str, plays: Path, tmp_path: Path, monkeypatch
 ) -> None:
-    """The best round lies before the checkpoint, so its sealed ranks cannot be made again."""
+    """The best round lies before the checkpoint: its ranks are made of the state that is kept."""
     experiment = small("fedmf", plays, "local.items.rate=0", rounds=4)
     assert run(experiment, tmp_path / "whole")["selected_round"] < 4
     monkeypatch.setattr("tacit.experiment.run.CHECKPOINT_SECONDS", 0.0)

@@ -102,15 +102,15 @@ def test_what_was_drawn_is_known(plays: Path) -> None:
     experiment = small("mf", plays)
     assert isinstance(experiment.method, TrainedCentralMethod)
     train = prepare(experiment).split.train
-    drawn_UI = TrainedCourse(experiment, experiment.method, train).drawn_UI(3)
-    expected_UI = np.zeros_like(drawn_UI)
+    drawn = TrainedCourse(experiment, experiment.method, train).drawn(3)
+    expected_UI = np.zeros((train.n_users, train.n_items), bool)
     for user in range(train.n_users):
         for number in (1, 2, 3):
             item_N, label_N = draw_samples(
                 train, user, experiment.method.sampling, seed=0, round_number=number, epoch=0
             )
             expected_UI[user, item_N[label_N == 0]] = 1
-    assert np.array_equal(drawn_UI, expected_UI)
+    assert np.array_equal(drawn.rounds_BI(np.arange(train.n_users)) > 0, expected_UI)
 
 
 def test_other_devices_are_refused(plays: Path, tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from tacit.data.interactions import Interactions
 from tacit.data.parts import settled
 from tacit.data.split import n_repeated, split_dataset
 from tacit.evaluation.candidates import Candidates
-from tacit.evaluation.ranking import rank
-from tacit.evaluation.references import popularity_scores
+from tacit.evaluation.references import popularity
 from tacit.experiment.amounts import metric_text as m4
 
 CEILING = 0.99  # a ceiling below this is flagged, a few lost users are only noted
@@ -72,7 +71,7 @@ def tied_times(subject: Subject) -> Finding:
     )
     turned = replace(protocol, split=replace(rule, ties=other))
     counted = {
-        ties: subject.hits(rank(popularity_scores(split.train), split.test).full)
+        ties: subject.hits(popularity(split.train, split.test).full)
         for ties, split in ((rule.ties, subject.split), (other, split_dataset(dataset, turned)))
     }
     says = (

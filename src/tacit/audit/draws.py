@@ -8,9 +8,8 @@ from tacit.audit.finding import Finding, does_not_apply
 from tacit.audit.subject import Subject
 from tacit.audit.swap import of_all_users
 from tacit.data.split import distinct
+from tacit.evaluation import references
 from tacit.evaluation.metrics import metric
-from tacit.evaluation.ranking import rank
-from tacit.evaluation.references import never_sampled_scores
 from tacit.experiment.amounts import metric_text as m4
 
 LIMIT = 3.89  # standard deviations: beyond them, on one side, once in 20,000 honest audits
@@ -21,7 +20,7 @@ def never_sampled(subject: Subject) -> Finding:
     name = "never-sampled oracle"
     if subject.sampling is None:
         return does_not_apply(name, "the method draws no negatives")
-    ranks = rank(never_sampled_scores(subject.rounds_drawn_UI), subject.split.test)
+    ranks = references.never_sampled(subject.drawn, subject.split.test, subject.threads)
     hit, honest = metric(ranks.full, "HR@10"), subject.bound(subject.chance)
     rounds = subject.experiment.rounds
     flagged = hit > honest
@@ -64,30 +63,31 @@ def drawn_less(subject: Subject) -> Finding:
     train, n_users = subject.split.train, subject.split.train.n_users
     test = of_all_users(subject.split.test, n_users)
     held_out = distinct(train.n_items, of_all_users(subject.split.valid, n_users), test)
-    held: list[np.ndarray] = []
-    others: list[np.ndarray] = []
+    rounds = subject.experiment.rounds
+    # how many items were drawn in 0, 1, 2, ... rounds, over all users
+    held_R, others_R = np.zeros(rounds + 1, np.int64), np.zeros(rounds + 1, np.int64)
     surprise, variance = 0.0, 0.0
-    for user in np.flatnonzero((held_out.size_U > 0) & (train.positives.size_U > 0)).tolist():
+    checked = np.flatnonzero((held_out.size_U > 0) & (train.positives.size_U > 0))
+    for user, count_I in subject.rounds_drawn(checked):
         outside_I = np.ones(train.n_items, bool)
         outside_I[train.positives[user]] = False
         is_held_I = np.zeros(train.n_items, bool)
         is_held_I[held_out[user]] = True
-        count_I = subject.rounds_drawn_UI[user]
         own, every = count_I[is_held_I & outside_I], count_I[outside_I]
-        held.append(own)
-        others.append(count_I[outside_I & ~is_held_I])
+        held_R += np.bincount(own, minlength=rounds + 1)
+        others_R += np.bincount(count_I[outside_I & ~is_held_I], minlength=rounds + 1)
         surprise += float(own.sum() - len(own) * every.mean()) if len(own) else 0.0
         if len(every) > 1:
             spare = (len(every) - len(own)) / (len(every) - 1)
             variance += len(own) * float(every.var()) * spare
-    own_N, other_N = np.concatenate(held), np.concatenate(others)
-    if not len(own_N) or not len(other_N):
+    if not held_R.any() or not others_R.any():
         return does_not_apply(name, "every held-out item is also in train, or nothing else is")
     deviations = surprise / variance**0.5 if variance > 0 else 0.0
     flagged = deviations < -LIMIT
-    mean_own, mean_other = float(own_N.mean()), float(other_N.mean())
-    never_own, never_other = float((own_N == 0).mean()), float((other_N == 0).mean())
-    rounds = subject.experiment.rounds
+    mean_own, mean_other = (
+        float(n_R @ np.arange(len(n_R)) / n_R.sum()) for n_R in (held_R, others_R)
+    )
+    never_own, never_other = (float(n_R[0] / n_R.sum()) for n_R in (held_R, others_R))
     says = (
         f"Of {rounds} round(s) {mean_own:.3g} on average drew a held-out item, and "
         f"{mean_other:.3g} another item outside train ({deviations:+.1f} standard deviations); "
@@ -104,26 +104,27 @@ def drawn_less(subject: Subject) -> Finding:
             "standard deviations": deviations,
             "never drawn, held out": never_own,
             "never drawn, others": never_other,
-            "histogram": histogram(own_N, other_N),
+            "histogram": histogram(held_R, others_R),
         },
         f"{mean_own:.3g} of {rounds} rounds",
         f"≈ {mean_other:.3g}",
     )
 
 
-def histogram(own_N: np.ndarray, other_N: np.ndarray) -> list[dict[str, str | float]]:
-    """Shares of both kinds of items by how many rounds drew them; bins double in width.
+def histogram(held_R: np.ndarray, others_R: np.ndarray) -> list[dict[str, str | float]]:
+    """Shares of both kinds of items by how many rounds drew them; bins double in width. Given is
+    how many items were drawn in 0, 1, 2, ... rounds.
 
-    >>> histogram(np.array([0, 0, 1]), np.array([0, 3, 3, 2]))[0]
+    >>> histogram(np.array([2, 1, 0, 0]), np.array([1, 0, 1, 2]))[0]
     {'rounds': '0', 'held out': 0.6666666666666666, 'others': 0.25}
-    >>> [row["rounds"] for row in histogram(np.array([0]), np.array([7]))]
+    >>> [row["rounds"] for row in histogram(np.array([1]), np.eye(8, dtype=int)[7])]
     ['0', '1', '2-3', '4-7']
     """
-    bins = 1 + int(max(own_N.max(), other_N.max())).bit_length()
+    most = max(int(np.flatnonzero(n_R)[-1]) for n_R in (held_R, others_R))
     rows: list[dict[str, str | float]] = []
-    for number in range(bins):
+    for number in range(1 + most.bit_length()):
         first, last = (2 ** (number - 1), 2**number - 1) if number else (0, 0)
-        own, other = ((n >= first) & (n <= last) for n in (own_N, other_N))
+        held, others = (float(n[first : last + 1].sum() / n.sum()) for n in (held_R, others_R))
         label = str(first) if first == last else f"{first}-{last}"
-        rows.append({"rounds": label, "held out": float(own.mean()), "others": float(other.mean())})
+        rows.append({"rounds": label, "held out": held, "others": others})
     return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
@@ -12,13 +13,13 @@ from tacit.audit.swap import swap_test
 from tacit.core.central import CentralMethod, TrainedCentralMethod
 from tacit.core.direct import DirectMethod
 from tacit.core.method import Method
-from tacit.data.sampling import Sampling, count_sampled
-from tacit.data.views import Lists, Split, TrainView
+from tacit.data.sampling import DrawnNegatives, Sampling
+from tacit.data.views import HeldOut, Lists, Split, TrainView
 from tacit.evaluation.binomial import chance_bound
 from tacit.evaluation.metrics import metric
-from tacit.evaluation.ranking import Evaluation, rank
+from tacit.evaluation.ranking import Evaluation, ScoreBlock, rank, users_at_once
 from tacit.evaluation.ranks import Ranks
-from tacit.evaluation.references import chance, popularity_scores
+from tacit.evaluation.references import chance, popularity
 from tacit.experiment.course import Course, course_of
 from tacit.experiment.prepare import Prepared
 from tacit.experiment.spec import Experiment
@@ -80,7 +81,7 @@ class Subject:
     @cached_property
     def popularity(self) -> Evaluation:
         """Everybody gets the items with most train interactions."""
-        return rank(popularity_scores(self.split.train), self.split.test)
+        return popularity(self.split.train, self.split.test)
 
     def hits(self, ranks: Ranks) -> float:
         """HR@10 under the protocol's own tie rule."""
@@ -107,25 +108,37 @@ class Subject:
         return None
 
     @cached_property
-    def rounds_drawn_UI(self) -> np.ndarray:
-        """In how many rounds each user drew each item as a negative; drawn again, not trained."""
-        experiment, train = self.experiment, self.split.train
+    def drawn(self) -> DrawnNegatives:
+        """What users drew as negatives in all rounds; drawn again, not trained."""
         assert self.sampling is not None
         sampling, epochs = self.sampling
-        count_UI = np.zeros((train.n_users, train.n_items), np.uint16)
-        self._begin("draws", f"as in {experiment.rounds} rounds", experiment.rounds)
+        return DrawnNegatives.of(
+            self.split.train,
+            sampling,
+            seed=self.experiment.seed,
+            rounds=((n, self._present(n)) for n in range(1, self.experiment.rounds + 1)),
+            epochs=epochs,
+        )
+
+    def _present(self, round_number: int) -> np.ndarray:
+        """Who draws negatives in a round: whoever takes part in it, at a central server all."""
+        experiment, train = self.experiment, self.split.train
+        if isinstance(experiment.method, TrainedCentralMethod):
+            return np.arange(train.n_users)
+        return experiment.participation.draw(train, experiment.seed, round_number).user_P
+
+    def rounds_drawn(self, user_N: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
+        """Each of these users with the number of rounds that drew each item, some at a time."""
+        rows = users_at_once(self.split.train.n_items)
+        blocks = range(0, len(user_N), rows)
+        self._begin("draws", f"as in {self.experiment.rounds} rounds", len(blocks))
         try:
-            for number in range(1, experiment.rounds + 1):
-                present = np.arange(train.n_users)
-                if not isinstance(experiment.method, TrainedCentralMethod):
-                    present = experiment.participation.draw(train, experiment.seed, number).user_P
-                count_UI += count_sampled(
-                    train, sampling, seed=experiment.seed, rounds=[(number, present)], epochs=epochs
-                )
+            for number, first in enumerate(blocks, 1):
+                user_B = user_N[first : first + rows]
+                yield from zip(user_B.tolist(), self.drawn.rounds_BI(user_B), strict=True)
                 self.watch.round({"round": number}, None)
         finally:
             self.watch.end()
-        return count_UI
 
     def outcome(self, pool: Pool, method: Method | None = None, says: str = "") -> Outcome:
         """Train under a pool, unless that was done: the audited method, or another in its place."""
@@ -161,7 +174,10 @@ class Subject:
         finally:
             self.watch.end()
         scores = course.best_scores() if central else course.scores()
-        return Outcome(rank(scores, self.split.test), rank(scores, self.swapped.test))
+        return Outcome(self._rank(scores, self.split.test), self._rank(scores, self.swapped.test))
+
+    def _rank(self, scores: ScoreBlock, held_out: HeldOut) -> Evaluation:
+        return rank(scores, held_out, threads=self.threads)
 
     def _begin(self, what: str, engine: str, rounds: int) -> None:
         """Tell who watches what is going on now, in the place where a run has its name."""
@@ -172,7 +188,7 @@ class Subject:
     def _keep_better(self, course: Course, best: float) -> float:
         """A central method has settings for rounds; the last one is no better than the first."""
         protocol = self.experiment.protocol
-        valid = rank(course.scores(), self.split.valid)
+        valid = self._rank(course.scores(), self.split.valid)
         chosen = valid.full if protocol.select_on == "full" else valid.sampled
         value = metric(chosen, protocol.select_metric, ties=protocol.ties)
         if value >= best:

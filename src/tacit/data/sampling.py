@@ -7,7 +7,7 @@ kernels call the same `client_keys` and `draw_client`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -69,33 +69,47 @@ def _pool_sizes(start, items, hidden_start, hidden_items, n_items):  # type: ign
     return pool_U
 
 
-@_compiled
-def _mark_drawn(  # type: ignore[no-untyped-def]
+@compiled(nogil=True, error_model="numpy")
+def _count_rounds(  # type: ignore[no-untyped-def]
     seed,
-    round_number,
-    epoch,
+    round_R,
+    epochs,
     redraw_code,
-    participants,
+    users,
+    present_RU,
     start,
     items,
     hidden_start,
     hidden_items,
     user_key_U,
     n_negatives,
-    out_item,
-    out_label,
-    drawn_UI,
+    code_W,
+    most,
+    count_BI,
 ):
-    n_items = drawn_UI.shape[1]
+    """Draw all rounds of some users again; an item counts once for each round that drew it."""
+    n_items = len(code_W)
+    out_item, out_label = np.empty(most, np.int64), np.empty(most, np.uint8)
     blocked = np.zeros(n_items, np.uint8)
-    for user in participants:
-        key, _ = client_keys(seed, round_number, epoch, redraw_code, user_key_U[user])
+    last_W = np.full(n_items, -1, np.int64)  # the last (user, round) that drew the item
+    for b in range(len(users)):
+        user = users[b]
         positives = items[start[user] : start[user + 1]]
         hidden = hidden_items[hidden_start[user] : hidden_start[user + 1]]
-        n = draw_ordered(key, positives, hidden, n_items, n_negatives, out_item, out_label, blocked)
-        for sample in range(n):
-            if out_label[sample] == 0:
-                drawn_UI[user, out_item[sample]] = 1
+        for r in range(len(round_R)):
+            if (present_RU[r, user >> 3] >> (7 - (user & 7))) & 1 == 0:
+                continue
+            this = b * len(round_R) + r
+            for epoch in range(epochs):
+                key, _ = client_keys(seed, round_R[r], epoch, redraw_code, user_key_U[user])
+                n = draw_ordered(
+                    key, positives, hidden, n_items, n_negatives, out_item, out_label, blocked
+                )
+                for sample in range(n):
+                    item = out_item[sample]
+                    if out_label[sample] == 0 and last_W[item] != this:
+                        last_W[item] = this
+                        count_BI[b, code_W[item]] += 1
 
 
 def samples_per_user(train: TrainView, sampling: Sampling) -> np.ndarray:
@@ -146,45 +160,95 @@ def draw_samples(
     return item_N[:n], label_N[:n]
 
 
-def count_sampled(
-    train: TrainView,
-    sampling: Sampling,
-    *,
-    seed: int,
-    rounds: Sequence[tuple[int, np.ndarray]],
-    epochs: int,
-) -> np.ndarray:
-    """Which items each user ever drew as a negative: `drawn_UI`, uint8, 1 where drawn.
+@dataclass(frozen=True, eq=False)
+class DrawnNegatives:
+    """What users drew as negatives in some rounds, drawn again for the users that are asked for.
 
-    `rounds` holds (round number, codes of the users who took part).
+    Users by items, for all users at once, is an array that fits no machine; a block of users is
+    replayed on its own, and of the rounds nothing is kept but one bit per user: who took part.
 
     >>> from tacit.data.views import Lists
     >>> lists = Lists.from_pairs(np.array([0, 1]), np.array([0, 1]), n_lists=2)
     >>> train = TrainView(2, lists, np.array([5, 6], np.uint64), Lists.empty(2))
-    >>> count_sampled(train, Sampling(1), seed=0, rounds=[(1, np.array([0]))], epochs=1).tolist()
-    [[0, 1], [0, 0]]
+    >>> rounds = [(1, np.array([0])), (2, np.array([0, 1]))]
+    >>> drawn = DrawnNegatives.of(train, Sampling(1), seed=0, rounds=rounds, epochs=1)
+    >>> drawn.rounds_BI(np.array([0, 1])).tolist()
+    [[0, 2], [1, 0]]
     """
-    _refuse_other_views(train)
-    most = int(samples_per_user(train, sampling).max(initial=0))
-    out_item, out_label = np.empty(most, np.int64), np.empty(most, np.uint8)
-    drawn_UI = np.zeros((train.n_users, train.n_items), np.uint8)
-    for round_number, user_P in rounds:
-        participants = np.ascontiguousarray(user_P, dtype=np.int64)
-        for epoch in range(epochs if sampling.redraw == "epoch" else min(epochs, 1)):
-            _mark_drawn(
-                seed,
-                round_number,
-                epoch,
-                sampling.redraw_code,
-                participants,
-                *_columns(train),
-                train.user_key_U,
-                sampling.negatives,
-                out_item,
-                out_label,
-                drawn_UI,
-            )
-    return drawn_UI
+
+    train: TrainView
+    sampling: Sampling
+    seed: int
+    epochs: int
+    round_R: np.ndarray  # int64
+    present_RU: np.ndarray  # uint8, eight users to a byte: who took part in a round
+    code_W: np.ndarray  # int64: the items of the view in the catalogue that is ranked
+    n_items: int  # of that catalogue
+
+    @classmethod
+    def of(
+        cls,
+        train: TrainView,
+        sampling: Sampling,
+        *,
+        seed: int,
+        rounds: Iterable[tuple[int, np.ndarray]],
+        epochs: int,
+        catalogue: TrainView | None = None,
+    ) -> DrawnNegatives:
+        """`rounds` gives (round number, codes of the users who took part); where `train` is the
+        part of a `catalogue` that exists in training, columns are those of the whole of it."""
+        _refuse_other_views(train)
+        number_R: list[int] = []
+        present: list[np.ndarray] = []
+        for number, user_P in rounds:
+            here_U = np.zeros(train.n_users, bool)
+            here_U[user_P] = True
+            number_R.append(number)
+            present.append(np.packbits(here_U))
+        code_W = None if catalogue is None else catalogue.warm_W
+        return cls(
+            train,
+            sampling,
+            seed,
+            epochs if sampling.redraw == "epoch" else min(epochs, 1),
+            np.array(number_R, dtype=np.int64),
+            np.stack(present) if present else np.zeros((0, 1), np.uint8),
+            np.arange(train.n_items) if code_W is None else code_W,
+            train.n_items if catalogue is None else catalogue.n_items,
+        )
+
+    @classmethod
+    def nothing(cls, train: TrainView) -> DrawnNegatives:
+        """Of a method that draws no negatives.
+
+        >>> from tacit.data.views import Lists
+        >>> train = TrainView(2, Lists.empty(1), np.array([5], np.uint64), Lists.empty(1))
+        >>> DrawnNegatives.nothing(train).rounds_BI(np.array([0])).tolist()
+        [[0, 0]]
+        """
+        return cls.of(train, Sampling(0), seed=0, rounds=(), epochs=0)
+
+    def rounds_BI(self, user_B: np.ndarray) -> np.ndarray:
+        """In how many rounds each of these users drew each item; uint16."""
+        count_BI = np.zeros((len(user_B), self.n_items), np.uint16)
+        positives, negatives = self.train.positives, self.sampling.negatives
+        most = int(positives.size_U[user_B].max(initial=0)) * (1 + negatives)
+        _count_rounds(
+            self.seed,
+            self.round_R,
+            self.epochs,
+            self.sampling.redraw_code,
+            np.ascontiguousarray(user_B, dtype=np.int64),
+            self.present_RU,
+            *_columns(self.train),
+            self.train.user_key_U,
+            negatives,
+            self.code_W,
+            most,
+            count_BI,
+        )
+        return count_BI
 
 
 def _columns(train: TrainView) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

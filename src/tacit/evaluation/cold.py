@@ -24,19 +24,18 @@ def top_shares(held_out: HeldOut, tops: Sequence[int] = (1, 5, 20)) -> dict[str,
     return {f"top{k}": float(count_I[:k].sum() / count_I.sum()) for k in tops}
 
 
-def same_for_all(scores: ScoreBlock, user_E: np.ndarray, block: int = 256) -> ScoreBlock:
-    """Everybody gets the mean logits of all: for linear scorers, the list of the mean scorer. What
-    it reaches is what a model knows of items without knowing people.
+def mean_scores(scores: ScoreBlock, user_E: np.ndarray, block: int = 256) -> np.ndarray:
+    """The mean logits of all users: for linear scorers, those of the mean scorer. What their one
+    list reaches is what a model knows of items without knowing people.
 
     >>> logits_UI = np.array([[0.0, 2.0], [4.0, 0.0]])
-    >>> same_for_all(lambda users: logits_UI[users], np.array([0, 1]))(np.array([1])).tolist()
-    [[2.0, 1.0]]
+    >>> mean_scores(lambda users: logits_UI[users], np.array([0, 1])).tolist()
+    [2.0, 1.0]
     """
     total_I: np.ndarray | float = 0.0
     for first in range(0, len(user_E), block):
         total_I = total_I + scores(user_E[first : first + block]).astype(np.float64).sum(axis=0)
-    mean_I = np.asarray(total_I) / len(user_E)
-    return lambda user_B: np.tile(mean_I, (len(user_B), 1))
+    return np.asarray(total_I) / len(user_E)
 
 
 def ndcg_index_order(top_EK: np.ndarray, held_out: HeldOut, k: int) -> float:

@@ -90,8 +90,8 @@ class Ranks:
             ("item_id", self.item_H, items),
         ):
             if vocabulary is not None:
-                ids = [vocabulary[code] for code in code_H]
-                table = table.with_columns(pl.Series(name, ids, dtype=pl.String))
+                names = pl.Series(name, vocabulary, dtype=pl.String)
+                table = table.with_columns(names.gather(code_H))
         return table
 
     def save(

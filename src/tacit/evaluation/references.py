@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from tacit.data.sampling import DrawnNegatives
 from tacit.data.views import HeldOut, TrainView
 from tacit.evaluation.candidates import Candidates
-from tacit.evaluation.ranking import Evaluation, ScoreBlock
+from tacit.evaluation.ranking import Evaluation, rank, rank_one_list
 
 
 def chance(held_out: HeldOut) -> Evaluation:
@@ -25,27 +26,37 @@ def chance(held_out: HeldOut) -> Evaluation:
     return Evaluation.of_counts(held_out, candidates, np.zeros_like(tied_2H), tied_2H)
 
 
-def popularity_scores(train: TrainView) -> ScoreBlock:
-    """Every user gets the items' train counts: what one learns without knowing the user.
+def popularity(train: TrainView, held_out: HeldOut) -> Evaluation:
+    """Everybody gets the items' train counts: what one learns without knowing the user.
 
     >>> from tacit.data.views import Lists
     >>> lists = Lists(np.array([0, 2, 3]), np.array([0, 2, 2]))
     >>> train = TrainView(3, lists, np.zeros(2, np.uint64), Lists.empty(2))
-    >>> popularity_scores(train)(np.array([1])).tolist()
-    [[1.0, 0.0, 2.0]]
+    >>> one, none = Lists(np.array([0, 1]), np.array([0])), Lists.empty(1)
+    >>> popularity(train, HeldOut("test", 3, np.array([1]), one, none, none)).full.above_H.tolist()
+    [1]
     """
-    popularity_I = train.popularity_I().astype(np.float64)
-    return lambda user_B: np.tile(popularity_I, (len(user_B), 1))
+    return rank_one_list(train.popularity_I().astype(np.float64), held_out)
 
 
-def never_sampled_scores(drawn_UI: np.ndarray) -> ScoreBlock:
-    """1 for items that were never drawn as a negative for the user, else 0.
+def never_sampled(drawn: DrawnNegatives, held_out: HeldOut, threads: int = 1) -> Evaluation:
+    """The ranks of an order that puts first what was never drawn as a negative for the user.
 
     This oracle learns nothing. Where held-out items are kept out of the negatives it still ranks
     them first, and so shows how much of a result such a leak can explain; with a clean pool it
-    tells nothing about them. `drawn_UI` counts (or flags) the draws of each user and item.
+    tells nothing about them.
 
-    >>> never_sampled_scores(np.array([[0, 3, 1]]))(np.array([0])).tolist()
-    [[1.0, 0.0, 0.0]]
+    >>> from tacit.data.sampling import Sampling
+    >>> from tacit.data.views import Lists
+    >>> own, none = Lists(np.array([0, 1]), np.array([1])), Lists.empty(1)
+    >>> train = TrainView(2, own, np.array([5], np.uint64), none)
+    >>> here = [(1, np.array([0]))]
+    >>> drawn = DrawnNegatives.of(train, Sampling(1), seed=0, rounds=here, epochs=1)
+    >>> never_sampled(drawn, HeldOut("test", 2, np.array([0]), own, none, none)).full.above_H
+    array([0])
     """
-    return lambda user_B: (drawn_UI[user_B] == 0).astype(np.float32)
+
+    def scores(user_B: np.ndarray) -> np.ndarray:
+        return (drawn.rounds_BI(user_B) == 0).astype(np.float32)
+
+    return rank(scores, held_out, threads=threads)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tacit.core.central import CentralMethod, HistoryScorer
+from tacit.data.sampling import DrawnNegatives
 from tacit.data.views import TrainView
 from tacit.evaluation.ranking import ScoreBlock
 from tacit.experiment.spec import Experiment
@@ -67,8 +68,8 @@ class CentralCourse:
     def save_best(self, folder: Path) -> None:
         """Nothing to keep: the selected setting is fitted again where it is needed."""
 
-    def drawn_UI(self, rounds: int) -> np.ndarray:
-        return np.zeros((self.train.n_users, self.train.n_items), dtype=np.uint8)
+    def drawn(self, rounds: int) -> DrawnNegatives:
+        return DrawnNegatives.nothing(self.train)
 
     def cost(self, rounds: int) -> dict[str, int]:
         return central_cost(self.train)

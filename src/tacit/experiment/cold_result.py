@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from tacit.core.method import Method
-from tacit.evaluation.cold import ndcg_index_order, same_for_all, top_shares
+from tacit.evaluation.cold import mean_scores, ndcg_index_order, top_shares
 from tacit.evaluation.metrics import summary
-from tacit.evaluation.ranking import Evaluation, rank
+from tacit.evaluation.ranking import Evaluation, rank, rank_one_list
 from tacit.experiment.course import Course
 from tacit.experiment.federated_course import FederatedCourse
 from tacit.experiment.prepare import Prepared
@@ -21,14 +21,14 @@ DRAWS = 5  # of noise, where a generator has any
 
 
 def cold_result(
-    experiment: Experiment, prepared: Prepared, course: Course, test: Evaluation
+    experiment: Experiment, prepared: Prepared, course: Course, test: Evaluation, threads: int
 ) -> dict[str, Any]:
     """Recall, precision and NDCG at 20, 50 and 100; the list that is the same for everybody; other
     draws of noise; items without content apart; how few items hold the interactions."""
     held_out, ties = prepared.split.test, experiment.protocol.ties
     scores = course.best_scores()
-    everybody = rank(same_for_all(scores, held_out.user_E), held_out)
-    top_EK = rank(scores, held_out, top=max(CUTOFFS)).top_EK
+    everybody = rank_one_list(mean_scores(scores, held_out.user_E), held_out)
+    top_EK = rank(scores, held_out, top=max(CUTOFFS), threads=threads).top_EK
     assert top_EK is not None
     figures: dict[str, Any] = {
         "metrics": summary(test.full, CUTOFFS, NAMES, ties),
@@ -46,7 +46,7 @@ def cold_result(
         }
     if isinstance(course, FederatedCourse) and course.generator_seconds:
         figures["generator_seconds_a_round"] = float(np.mean(course.generator_seconds))
-    draws = _draws(course, prepared, ties)
+    draws = _draws(course, prepared, ties, threads)
     if draws:
         figures["draws"] = {
             name: {
@@ -71,7 +71,7 @@ def _without_content(experiment: Experiment, prepared: Prepared) -> np.ndarray |
     return absent_I if absent_I.any() else None
 
 
-def _draws(course: Course, prepared: Prepared, ties: Any) -> list[dict[str, float]]:
+def _draws(course: Course, prepared: Prepared, ties: Any, threads: int) -> list[dict[str, float]]:
     if not isinstance(course, FederatedCourse):
         return []
     found = []
@@ -79,6 +79,6 @@ def _draws(course: Course, prepared: Prepared, ties: Any) -> list[dict[str, floa
         scores = course.draw_scores(draw)
         if scores is None:
             return []
-        ranks = rank(scores, prepared.split.test).full
+        ranks = rank(scores, prepared.split.test, threads=threads).full
         found.append(summary(ranks, CUTOFFS, NAMES, ties))
     return found

@@ -11,7 +11,7 @@ import torch
 
 from tacit.core.direct import DirectMethod
 from tacit.core.types import Params, Task
-from tacit.data.sampling import count_sampled
+from tacit.data.sampling import DrawnNegatives
 from tacit.data.views import TrainView
 from tacit.engines.direct import DirectEngine
 from tacit.engines.direct_data import RoundData, one_client
@@ -98,15 +98,15 @@ class DirectCourse:
         if self.best is not None:
             save_state(folder, self.best, {})
 
-    def drawn_UI(self, rounds: int) -> np.ndarray:
+    def drawn(self, rounds: int) -> DrawnNegatives:
         """Which items each user drew as negatives up to a round, drawn again from the streams."""
         if self.method.sampling is None:
-            return np.zeros((self.train.n_users, self.train.n_items), dtype=np.uint8)
-        return count_sampled(
+            return DrawnNegatives.nothing(self.train)
+        return DrawnNegatives.of(
             self.train,
             self.method.sampling,
             seed=self.experiment.seed,
-            rounds=[(n, self._participants(n).user_P) for n in range(1, rounds + 1)],
+            rounds=((n, self._participants(n).user_P) for n in range(1, rounds + 1)),
             epochs=1,
         )
 

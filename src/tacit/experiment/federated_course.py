@@ -7,14 +7,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 
 from tacit.core.compose import Algorithm, compose
 from tacit.core.method import Method
 from tacit.core.parts import TableRule
 from tacit.core.types import Task
-from tacit.data.sampling import count_sampled
+from tacit.data.sampling import DrawnNegatives
 from tacit.data.views import TrainView
 from tacit.engines.base import Engine
 from tacit.engines.cohort import CohortEngine
@@ -152,21 +151,17 @@ class FederatedCourse:
         if self.best is not None:
             save_state(folder, self.best.on("cpu"), {})
 
-    def drawn_UI(self, rounds: int) -> np.ndarray:
+    def drawn(self, rounds: int) -> DrawnNegatives:
         """Which items each user drew as negatives up to a round, drawn again from the streams."""
         method = self.algorithm.method
-        drawn_UW = count_sampled(
+        return DrawnNegatives.of(
             self.train,
             method.sampling,
             seed=self.experiment.seed,
-            rounds=[(n, self._participants(n).user_P) for n in range(1, rounds + 1)],
+            rounds=((n, self._participants(n).user_P) for n in range(1, rounds + 1)),
             epochs=method.local.epochs,
+            catalogue=self.catalogue,
         )
-        if self.catalogue.warm_W is None:
-            return drawn_UW
-        drawn_UI = np.zeros((self.train.n_users, self.catalogue.n_items), drawn_UW.dtype)
-        drawn_UI[:, self.catalogue.warm_W] = drawn_UW
-        return drawn_UI
 
     def cost(self, rounds: int) -> dict[str, int]:
         width, algorithm = self.state_width, self.algorithm

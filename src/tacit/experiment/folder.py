@@ -2,9 +2,8 @@
 
 experiment.toml   the resolved value          metrics.jsonl   one line per round
 checkpoint/       what the next round needs   model/          the selected round
-sealed/           test ranks nobody has seen  ranks.parquet   the selected round's, released
-run.json          the result                  report.html     the result for people
-catalogue/        items that joined later, by `tacit add-items`
+ranks.parquet     the selected round's test   run.json        the result
+report.html       the result for people       catalogue/      items added by `tacit add-items`
 """
 
 from __future__ import annotations
@@ -61,9 +60,6 @@ class RunFolder:
     @property
     def catalogue_dir(self) -> Path:
         return self.path / "catalogue"
-
-    def sealed_file(self, round_number: int) -> Path:
-        return self.path / "sealed" / f"round-{round_number:06d}.parquet"
 
     @property
     def finished(self) -> bool:

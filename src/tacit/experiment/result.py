@@ -8,19 +8,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from tacit.data.dataset import Dataset
 from tacit.data.parts import settled
 from tacit.data.protocol import Protocol
+from tacit.data.sampling import DrawnNegatives
 from tacit.errors import TacitError
 from tacit.evaluation.breakdown import by_warmth
 from tacit.evaluation.catalogue import item_coverage, mean_popularity
 from tacit.evaluation.metrics import parse_metric, summary
-from tacit.evaluation.ranking import Evaluation, rank
+from tacit.evaluation.ranking import Evaluation
 from tacit.evaluation.ranks import Ranks
-from tacit.evaluation.references import chance, never_sampled_scores, popularity_scores
+from tacit.evaluation.references import chance, never_sampled, popularity
 from tacit.experiment.cold_result import cold_result
 from tacit.experiment.course import Course
 from tacit.experiment.habits import habit_notes
@@ -83,13 +83,17 @@ def summaries(
 
 
 def references(
-    prepared: Prepared, drawn_UI: np.ndarray, ties: Any, cutoffs: Sequence[int] = CUTOFFS
+    prepared: Prepared,
+    drawn: DrawnNegatives,
+    ties: Any,
+    cutoffs: Sequence[int] = CUTOFFS,
+    threads: int = 1,
 ) -> dict[str, dict[str, dict[str, float]]]:
     """Popularity, chance and the never-sampled oracle under the same candidates and mask."""
     train, test = prepared.split.train, prepared.split.test
-    oracle = rank(never_sampled_scores(drawn_UI), test)
+    oracle = never_sampled(drawn, test, threads)
     rows = {
-        "popularity": summaries(rank(popularity_scores(train), test), ties, cutoffs),
+        "popularity": summaries(popularity(train, test), ties, cutoffs),
         # a tie rule says nothing of chance: that is the expectation over orders, by definition
         "chance": summaries(chance(test), "expected", cutoffs),
         "never_sampled": summaries(oracle, "expected", cutoffs),
@@ -101,7 +105,7 @@ def make_result(
     experiment: Experiment,
     prepared: Prepared,
     course: Course,
-    sealed: Path,
+    test: Evaluation,
     *,
     rounds_run: int,
     selected_round: int,
@@ -111,19 +115,18 @@ def make_result(
     threads: int,
     folder: Path,
 ) -> dict[str, Any]:
-    """Everything that `run.json` holds; `--json` prints the same object."""
+    """Everything that `run.json` holds; `--json` prints the same object. `test` has the selected
+    round's ranks, and top lists of ten."""
     protocol, split = experiment.protocol, prepared.split
-    test = read_ranks(sealed)
-    top_EK = rank(course.best_scores(), split.test, top=10).top_EK
-    assert top_EK is not None
+    assert test.top_EK is not None
     popularity_I = split.train.popularity_I()
-    cutoffs, drawn_UI = cutoffs_of(protocol), course.drawn_UI(selected_round)
+    cutoffs, drawn = cutoffs_of(protocol), course.drawn(selected_round)
     shares = by_warmth(test.full, popularity_I, cutoffs, ties=protocol.ties)
     rule = settled(protocol.split, prepared.dataset)
     kind = "full-ranking" if protocol.select_on == "full" else "sampled-candidates"
     more: dict[str, Any] = {}
     if split.train.warm_W is not None:
-        more["cold"] = cold_result(experiment, prepared, course, test)
+        more["cold"] = cold_result(experiment, prepared, course, test, threads)
     return more | {
         "method": experiment.name,
         "plugins": list(experiment.plugins),
@@ -146,7 +149,7 @@ def make_result(
         "cpu_seconds": cpu_seconds,
         "threads": threads,
         "metrics": summaries(test, protocol.ties, cutoffs),
-        "reference": references(prepared, drawn_UI, protocol.ties, cutoffs),
+        "reference": references(prepared, drawn, protocol.ties, cutoffs, threads),
         "breakdown": {
             name: {
                 "users": s.users,
@@ -157,8 +160,8 @@ def make_result(
             for name, s in shares.items()
         },
         "beyond": {
-            "coverage@10": item_coverage(top_EK, split.train.n_items),
-            "mean_popularity@10": mean_popularity(top_EK, popularity_I),
+            "coverage@10": item_coverage(test.top_EK, split.train.n_items),
+            "mean_popularity@10": mean_popularity(test.top_EK, popularity_I),
         },
         "privacy": {
             "guarantee": "none",

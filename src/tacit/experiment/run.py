@@ -1,4 +1,4 @@
-"""Run an experiment: rounds, selection on validation, sealed test ranks, checkpoints, result."""
+"""Run an experiment: rounds, selection on validation, checkpoints, then the test and the result."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric, parse_metric, summary
-from tacit.evaluation.ranking import Evaluation, rank
+from tacit.evaluation.ranking import rank
 from tacit.experiment.cold_result import CUTOFFS as COLD_CUTOFFS
 from tacit.experiment.course import Course, course_of
 from tacit.experiment.folder import RunFolder
@@ -163,7 +163,7 @@ class _Run:
 
     def _validate(self, number: int) -> dict[str, Any]:
         protocol, split = self.experiment.protocol, self.prepared.split
-        valid = rank(self.course.scores(), split.valid)
+        valid = rank(self.course.scores(), split.valid, threads=self.threads)
         chosen = valid.full if protocol.select_on == "full" else valid.sampled
         value = metric(chosen, protocol.select_metric, ties=protocol.ties)
         better, equal = value > self.progress.selected_value, value == self.progress.selected_value
@@ -172,7 +172,6 @@ class _Run:
         if better or (equal and protocol.select_of_equals == "last"):
             self.progress.selected_round, self.progress.selected_value = number, value
             self.course.mark_best()
-            self._seal(number, rank(self.course.scores(), split.test))
         cutoffs = sorted({10, parse_metric(protocol.select_metric)[1]})
         values = {
             name: summary(ranks, cutoffs=cutoffs, names=("HR", "NDCG"), ties=protocol.ties)
@@ -182,18 +181,11 @@ class _Run:
             values["full"] |= summary(valid.full, COLD_CUTOFFS, ("Recall",), protocol.ties)
         return values
 
-    def _seal(self, number: int, test: Evaluation) -> None:
-        """Write the test ranks unread; only the selected round's will be opened."""
-        write_ranks(self.folder.sealed_file(number), test, self.prepared.dataset)
-
     def _save(self) -> None:
         self._tick()
         self.progress.rounds_done = len(self.records)
         self.course.save_best(self.folder.checkpoint_dir / "best")
         self.course.save(self.folder.checkpoint_dir / "last", asdict(self.progress))
-        for path in self.folder.path.glob("sealed/round-*.parquet"):
-            if path != self.folder.sealed_file(self.progress.selected_round):
-                path.unlink()
 
     def _tick(self) -> None:
         now = (time.perf_counter(), time.process_time())
@@ -219,17 +211,18 @@ class _Run:
         write_text(self.folder.metrics_file, "".join(line + "\n" for line in lines))
 
     def _release(self, keep_model: bool) -> dict[str, Any]:
-        """Open the selected round's test ranks, once, and write the result."""
+        """Rank the test part, once, with the selected round's state, and write the result."""
         self._tick()
         selected = self.progress.selected_round
         if keep_model:
             self.course.save_best(self.folder.model_dir)
-        sealed = self.folder.sealed_file(selected)
+        scores, split = self.course.best_scores(), self.prepared.split
+        test = rank(scores, split.test, top=10, threads=self.threads)
         result = make_result(
             self.experiment,
             self.prepared,
             self.course,
-            sealed,
+            test,
             rounds_run=len(self.records),
             selected_round=selected,
             selected_value=self.progress.selected_value,
@@ -238,13 +231,7 @@ class _Run:
             threads=self.threads,
             folder=self.folder.path,
         )
-        # a copy: if the run is killed before its result stands, it can be released again
-        copy = self.folder.ranks_file.with_name("ranks.parquet.part")
-        shutil.copyfile(sealed, copy)
-        copy.replace(self.folder.ranks_file)
+        write_ranks(self.folder.ranks_file, test, self.prepared.dataset)
         write_text(self.folder.result_file, json.dumps(result, indent=1))
-        for path in self.folder.path.glob("sealed/*"):
-            path.unlink()
-        (self.folder.path / "sealed").rmdir()
         write_report(self.folder.path)
         return result

@@ -9,8 +9,8 @@ import numpy as np
 
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric as metric_of
-from tacit.evaluation.ranking import Evaluation, rank
-from tacit.evaluation.references import chance, popularity_scores
+from tacit.evaluation.ranking import Evaluation
+from tacit.evaluation.references import chance, popularity
 from tacit.evaluation.significance import Spread, holm, paired_bootstrap, per_user_over_seeds
 from tacit.experiment.comparison import Comparison, Entrant, Row, Values, choose
 from tacit.experiment.folder import RunFolder
@@ -120,7 +120,7 @@ def _references(
             for row in ("popularity", "chance")
         }
     split = prepare(experiment).split
-    popular = rank(popularity_scores(split.train), split.test)
+    popular = popularity(split.train, split.test)
     return {
         "popularity": measured(popular, names, experiment.protocol.ties),
         "chance": measured(chance(split.test), names, "expected"),

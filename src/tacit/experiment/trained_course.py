@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from tacit.core.central import TrainedCentralMethod
-from tacit.data.sampling import count_sampled
+from tacit.data.sampling import DrawnNegatives
 from tacit.data.views import TrainView
 from tacit.engines.state import State
 from tacit.errors import TacitError
@@ -80,14 +80,14 @@ class TrainedCourse:
         if self.best is not None:
             save_state(folder, self.best, {})
 
-    def drawn_UI(self, rounds: int) -> np.ndarray:
+    def drawn(self, rounds: int) -> DrawnNegatives:
         """Which items each user drew as negatives up to an epoch, drawn again from the streams."""
         everyone = np.arange(self.train.n_users)
-        return count_sampled(
+        return DrawnNegatives.of(
             self.train,
             self.method.sampling,
             seed=self.experiment.seed,
-            rounds=[(number, everyone) for number in range(1, rounds + 1)],
+            rounds=((number, everyone) for number in range(1, rounds + 1)),
             epochs=1,
         )
 
