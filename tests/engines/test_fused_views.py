@@ -14,8 +14,8 @@ from tacit.core.types import ITEMS
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import Sampling
 from tacit.data.split import split_dataset
+from tacit.engines.claims import why_not_views
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.fused_views import why_not_views
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participation
 from tacit.engines.past import with_past
@@ -72,8 +72,9 @@ REFUSED = {
     "not plain gradient descent": fused(
         replace(fcf(dim=4), local=replace(fcf().local, model=Adam()))  # type: ignore[type-var]
     ),
-    "bounds steps": fused(
-        replace(fcf(dim=4), local=replace(fcf().local, gradient_clip=1.0))  # type: ignore[type-var]
+    "bounds steps": fedvlr(
+        replace(fcf(dim=4), local=replace(fcf().local, gradient_clip=1.0)),  # type: ignore[type-var]
+        id_width=5,
     ),
     "the channel clips": clip(fedvlr(fcf(dim=4), id_width=5), 1.0),
 }
@@ -82,7 +83,7 @@ REFUSED = {
 @pytest.mark.parametrize("name", COMPILED)
 def test_compiled_path_gives_the_loops_numbers(name: str) -> None:
     method, engine = COMPILED[name], CohortEngine(WIDE, fused="always")
-    assert engine.describe(algorithm_for(method, TRAIN)).startswith("fused: one compiled pass")
+    assert engine.describe(algorithm_for(method, TRAIN)).startswith("fused: views kernel")
     reference, found = (trace(method, TRAIN, e) for e in (LoopEngine(WIDE), engine))
     for leaf, value in reference.end.items():
         allowed = 1e-9 * max(reference.change(leaf), float(value.abs().max()))

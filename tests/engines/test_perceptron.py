@@ -17,9 +17,9 @@ from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
 from tacit.engines.base import Engine
+from tacit.engines.claims import why_not_fused
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.flat_network import FlatNetwork
-from tacit.engines.fused import why_not_fused
 from tacit.engines.loop import LoopEngine
 from tacit.engines.scoring import Scorer
 from tacit.engines.state import initial_state

@@ -21,9 +21,9 @@ from tacit.data.sampling import Sampling, samples_per_user
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
 from tacit.engines.base import Engine
+from tacit.engines.claims import why_not_fused
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.draws import draw_block
-from tacit.engines.fused import why_not_fused
 from tacit.engines.loop import LoopEngine, local_update
 from tacit.engines.participation import Participants, Participation
 from tacit.engines.state import State
@@ -285,8 +285,9 @@ def test_describe_says_which_path_runs_and_why() -> None:
     train = few()
     engine = CohortEngine()
     said = engine.describe(algorithm_for(fedmf(dim=3), train))
-    assert said == "fused: one compiled pass per client, 1 thread(s)"
-    assert engine.describe(algorithm_for(fedncf(dim=3), train)) == said
+    assert said == "fused: linear kernel, one compiled pass per client, 1 thread(s)"
+    tower = engine.describe(algorithm_for(fedncf(dim=3), train))
+    assert tower == said.replace("linear", "perceptron")
     slow = local(fedncf(dim=3), model=Adam())
     deep = engine.describe(algorithm_for(slow, train))
     assert deep == (

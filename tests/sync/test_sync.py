@@ -3,7 +3,9 @@
 from tacit.server.clusters import ClusterMean
 from tacit.server.graph import GraphMean
 from tacit.sync.additive import Additive
+from tacit.sync.anchored import Anchored
 from tacit.sync.contrast import GroupKept
+from tacit.sync.guidance import AdaptiveGuidance
 from tacit.sync.isolated import Isolated
 from tacit.sync.proximal import Proximal
 from tacit.sync.replace import Replace
@@ -34,3 +36,11 @@ class TestProximal(SyncTests):
 class TestGroupKept(SyncTests):
     sync = GroupKept()
     server = ClusterMean(clusters=4)
+
+
+class TestAnchored(SyncTests):
+    sync = Anchored()
+
+
+class TestGuidance(SyncTests):
+    sync = AdaptiveGuidance(beta=0.5, every=1, epochs=2)

@@ -83,7 +83,7 @@ class FinishedRun:
                 "run of a method like fedmf or pfedrec."
             )
         task = Task(counts["users"], counts["items"])
-        if not isinstance(method.items, IdOnly):
+        if type(method.items) is not IdOnly:
             task = Task.of(self.prepared.split.train)
         return compose(method, task)
 

@@ -95,7 +95,7 @@ class Subject:
     def ids_only(self) -> bool:
         """Whether the method knows items by their numbers alone, and nothing of their content."""
         method = self.experiment.method
-        return not isinstance(method, Method) or isinstance(method.items, IdOnly)
+        return not isinstance(method, Method) or type(method.items) is IdOnly
 
     @property
     def sampling(self) -> tuple[Sampling, int] | None:

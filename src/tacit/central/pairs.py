@@ -69,6 +69,11 @@ class PairModel(ABC):
     def logit(self, p: Params) -> Tensor:
         """Logits of pairs; `p` holds the tower's leaves, and rows whose leading axes broadcast."""
 
+    @property
+    def kernel(self) -> str | None:
+        """The kernel that plays an epoch; None where `descend` takes batch after batch."""
+        return None
+
     def start(self, train: TrainView, seed: int, dtype: torch.dtype = torch.float32) -> Params:
         """First values (a user's depend on the user's id), and moments at zero."""
         tables = {

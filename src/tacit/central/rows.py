@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+import torch
 
 from tacit.compiled import compiled
+from tacit.core.capabilities import steps_entrywise
 from tacit.core.optim import Adam, Optimiser, Sgd
 from tacit.core.types import Params
 
@@ -30,6 +32,7 @@ def with_row_moments(tables: Params, optimiser: Optimiser) -> Params:
 @dataclass(frozen=True, eq=False)
 class Law:
     """An optimiser as kernels take it: which one, its betas, and constants of the tables' kind.
+    `other` is an optimiser that no kernel has written down, a subclass too: it is asked itself.
 
     >>> Law.of(Sgd(), 0.5, np.float32).constants.tolist()
     [0.5, 0.0, 0.0]
@@ -39,13 +42,25 @@ class Law:
     beta1: float
     beta2: float
     constants: np.ndarray  # rate, weight decay, epsilon
+    other: Optimiser | None = None
 
     @classmethod
-    def of(cls, optimiser: Adam | Sgd, rate: float, dtype: type) -> Law:
-        if isinstance(optimiser, Adam):
+    def of(cls, optimiser: Optimiser, rate: float, dtype: type) -> Law:
+        if type(optimiser) is Adam:
             numbers = [rate, optimiser.weight_decay, optimiser.epsilon]
             return cls(True, optimiser.beta1, optimiser.beta2, np.array(numbers, dtype))
-        return cls(False, 0.0, 0.0, np.array([rate, optimiser.weight_decay, 0.0], dtype))
+        if type(optimiser) is Sgd:
+            return cls(False, 0.0, 0.0, np.array([rate, optimiser.weight_decay, 0.0], dtype))
+        return cls(False, 0.0, 0.0, np.array([rate, 0.0, 0.0], dtype), optimiser)
+
+
+def is_written_down(optimiser: Optimiser) -> bool:
+    """Whether kernels take its steps themselves.
+
+    >>> is_written_down(Adam())
+    True
+    """
+    return Law.of(optimiser, 0.0, np.float32).other is None
 
 
 def arrays_of(leaves: Params, leaf: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -72,9 +87,36 @@ def step_rows(
     >>> leaves["items"].tolist()
     [[0.0], [-0.5], [-1.0]]
     """
+    if law.other is not None:
+        _step_as_asked(leaves, leaf, row_N, gradient_ND, law.other, float(law.constants[0]))
+        return
     step_samples(
         *arrays_of(leaves, leaf), row_N, gradient_ND, law.adam, law.beta1, law.beta2, law.constants
     )
+
+
+def _step_as_asked(
+    leaves: Params,
+    leaf: str,
+    row_N: np.ndarray,
+    gradient_ND: np.ndarray,
+    optimiser: Optimiser,
+    rate: float,
+) -> None:
+    """The same step by the optimiser's own `update`; rows are to it what clients are elsewhere."""
+    row_R, place_N = np.unique(row_N, return_inverse=True)
+    total_RD = np.zeros((len(row_R), gradient_ND.shape[1]), gradient_ND.dtype)
+    np.add.at(total_RD, place_N, gradient_ND[: len(row_N)])
+    rows, gradient = torch.from_numpy(row_R), torch.from_numpy(total_RD)
+    names = {name.removeprefix(f"{leaf}/"): name for name in leaves if name.startswith(f"{leaf}/")}
+    pieces = [rows] if steps_entrywise(optimiser) else list(rows)
+    for number, piece in enumerate(pieces):
+        slope = gradient if steps_entrywise(optimiser) else gradient[number]
+        state = {slot: leaves[name][piece] for slot, name in names.items()}
+        value, state = optimiser.update(leaves[leaf][piece], slope, state, rate)
+        leaves[leaf][piece] = value
+        for slot, new in state.items():
+            leaves[names[slot]][piece] = new
 
 
 # Put into its callers: a call would be optimised twice, and differently in a process that compiles

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from tacit.central.lanes import LANES
 from tacit.central.pairs import TOWER, PairModel
-from tacit.central.rows import Law, arrays_of
+from tacit.central.rows import Law, arrays_of, is_written_down
 from tacit.central.samples import Samples
 from tacit.central.tower_kernel import tower_epoch
 from tacit.central.tower_scores import tower_scores
+from tacit.core.capabilities import defines
 from tacit.core.types import Params
 
 
@@ -22,7 +23,9 @@ from tacit.core.types import Params
 class TowerModel(PairModel):
     """What NCF and NeuMF have in common: an epoch is one compiled pass, and so are scores.
 
-    The tower is mlp.w0, mlp.b0, mlp.w1, ..., out.w over [products; last hidden layer], out.b.
+    The tower is mlp.w0, mlp.b0, mlp.w1, ..., out.w over [products; last hidden layer], out.b. A
+    class that names its tables (`PERCEPTRON`) beside its own `logit` says that this is its logit;
+    a subclass of it runs on the general path.
     """
 
     layers: tuple[int, ...] = (32, 16, 8)
@@ -34,8 +37,19 @@ class TowerModel(PairModel):
     def n_products(self) -> int:
         return 0 if self.PRODUCTS is None else self.user_tables()[self.PRODUCTS[0]].count
 
+    @property
+    def is_tower(self) -> bool:
+        """Whether the logit is the one that kernels have written down."""
+        return defines(self, "PERCEPTRON", "logit", "tower", "user_tables", "item_tables")
+
+    @property
+    def kernel(self) -> str | None:
+        return "tower" if self.is_tower and is_written_down(self.optimiser) else None
+
     def descend(self, leaves: Params, samples: Samples, law: Law) -> float:
         """What `PairModel.descend` does, with gradients by hand."""
+        if self.kernel is None:
+            return super().descend(leaves, samples, law)
         users, items = (arrays_of(leaves, leaf) for leaf in self.PERCEPTRON)
         nothing = np.empty((0, 0), users[0].dtype)
         product_users = product_items = (nothing, nothing, nothing, nothing.ravel())
@@ -59,6 +73,8 @@ class TowerModel(PairModel):
 
     def score_rows(self, leaves: Params, rows: Params) -> np.ndarray:
         """(B, I) logits of B users given by their rows; each half of the first layer once."""
+        if not self.is_tower:
+            return super().score_rows(leaves, rows)
         p = self._unpacked({TOWER: leaves[TOWER]})
         user, items = rows[self.PERCEPTRON[0]], leaves[self.PERCEPTRON[1]]
         user_BJ = user @ p["mlp.w0"][: self.dim] + p["mlp.b0"]

@@ -10,13 +10,14 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+from tacit.core.capabilities import splits_views
 from tacit.core.fit import check
 from tacit.core.method import Method
 from tacit.core.optim import Optimiser
 from tacit.core.parts import Guided, Past, Penalised, TablePenalised, TableRule, Viewed
 from tacit.core.types import CONTENT, ITEMS, PAST, PAST_WEIGHT, Batch, Init, Params, Task
-from tacit.items.id_only import IdOnly
 from tacit.items.received import Received
+from tacit.sync.replace import Replace
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,10 @@ class Algorithm:
 
     @property
     def reads_content(self) -> bool:
-        """Whether an item is more than its row of the table."""
-        return not isinstance(self.method.items, IdOnly)
+        """Whether an item is more than its row of the table: the encoder has leaves or content, or
+        looks at a history."""
+        made = self._encoder_shared or self._encoder_private or self.content
+        return bool(made) or self.method.items.reads_history
 
     @cached_property
     def _table(self) -> Init:
@@ -258,16 +261,17 @@ class Algorithm:
 
         The views take the place of the item table, they stand still, and their gradients come
         back; the chain rule does the rest on the server. It gives the same numbers wherever the
-        item side is the same for all clients, unless single uploads of another shape are clipped.
+        item side is the same for all clients and rows are read as they stand, unless gradients or
+        uploads of another shape are bounded.
         """
         method = self.method
         encoder = method.items
-        if not isinstance(encoder, Viewed) or ITEMS not in self.held:
+        if not splits_views(encoder) or ITEMS not in self.held or type(method.sync) is not Replace:
             return None
-        clips = any(link.order is not None for link in method.channel)
-        adds = isinstance(method.sync, Penalised | TablePenalised)
-        alone = self.row_leaves == (ITEMS,) and not adds
-        if not alone or (clips and encoder.placement == "client"):
+        bounds = method.local.gradient_clip is not None or any(
+            link.order is not None for link in method.channel
+        )
+        if bounds and encoder.placement == "client":
             return None
         task = replace(self.task, content=None)
         return Algorithm(replace(method, items=Received(encoder)), task)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, Protocol, runtime_checkable
+from typing import ClassVar, Literal, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -13,7 +13,12 @@ from tacit.core.types import Params
 
 @runtime_checkable
 class Optimiser(Protocol):
-    """A rule that turns a gradient into a step. `rate_at` is a pure function of the round."""
+    """A rule that turns a gradient into a step. `rate_at` is a pure function of the round.
+
+    A class may say `entrywise = True` beside its own `init` and `update`: an entry's step depends
+    on that entry alone. Engines then step many clients at once, on stacked values; `batch_dims`
+    says how many axes of them are clients. Without the word they step one client at a time.
+    """
 
     @property
     def stateless(self) -> bool: ...
@@ -52,6 +57,8 @@ class Sgd:
     [0.5, 0.5]
     """
 
+    entrywise: ClassVar[bool] = True
+
     rate: float = 0.1
     per_item: float | None = None
     decay: float = 1.0
@@ -89,6 +96,8 @@ class Adam:
     >>> round(value.item(), 6)
     -0.1
     """
+
+    entrywise: ClassVar[bool] = True
 
     rate: float = 0.001
     per_item: float | None = None

@@ -11,8 +11,10 @@ import numpy as np
 import torch
 
 from tacit import streams
+from tacit.channel.clip import Clip
+from tacit.core.capabilities import meets_in_place
 from tacit.core.compose import Algorithm, compose
-from tacit.core.parts import GradientRule, Guided, MeetsInPlace, TableRule, Viewed
+from tacit.core.parts import GradientRule, Guided, TableRule, Transform, Viewed
 from tacit.core.types import ITEMS, OWN_ITEMS, Params
 from tacit.data.views import TrainView
 from tacit.engines.participation import Participants, everybody
@@ -235,7 +237,7 @@ def _meet(
     generator = streams.numpy_generator(
         seed, streams.NOISE, state.round_number + 1, streams.name_of("meeting")
     )
-    if isinstance(server, MeetsInPlace):
+    if meets_in_place(server):
         state.shared |= server.meet_in_place(state.private, users, state.shared, generator)
         return
     meeting = server.meet(own_UID[users], state.shared, generator)
@@ -257,6 +259,13 @@ def upload_factor(algorithm: Algorithm, change: Params, batch_dims: int = 0) -> 
             continue
         flat = [v.double().reshape(*v.shape[:batch_dims], -1) for v in change.values()]
         norm = torch.cat(flat, dim=-1).norm(link.order, dim=-1)
-        step = link.factor(norm if factor is None else norm * factor)
+        step = _factor(link, norm if factor is None else norm * factor)
         factor = step if factor is None else factor * step
     return factor
+
+
+def _factor(link: Transform, norm: torch.Tensor) -> torch.Tensor:
+    """A link's factor of each client's upload; one that may look at several norms sees one."""
+    if type(link) is Clip or norm.dim() == 0:
+        return link.factor(norm)
+    return torch.stack([link.factor(one) for one in norm])

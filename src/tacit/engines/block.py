@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch.func import vmap
 
+from tacit.core.capabilities import is_plain_descent, steps_entrywise
 from tacit.core.compose import Algorithm
 from tacit.core.types import PAST, PAST_WEIGHT, Batch, Params
 from tacit.engines.compiled import Block, descent_of
@@ -182,7 +183,7 @@ class BlockRun:
         moved = [leaf for leaf in leaves if leaf in row_leaves]
         penalties = self._penalty_gradients(moved, active) if moved else {}
         items, summed_rows = local.items, self.algorithm.method.sync.rows == "all"
-        plain = items.stateless and local.gradient_clip is None and not summed_rows
+        plain = is_plain_descent(items) and local.gradient_clip is None and not summed_rows
         plain = plain and self.past_BH is None
         with torch.no_grad():
             for leaf in moved:
@@ -261,7 +262,11 @@ class BlockRun:
         rate = optimiser.rate_at(self.round_number, self.algorithm.task.n_items)
         whole = self.rows[leaf] if leaf in self.rows else self.p[leaf]
         slots = {slot: value[:active] for slot, value in self.slots[leaf].items()}
-        value, slots = optimiser.update(whole[:active], gradient, slots, rate)
+        if steps_entrywise(optimiser):
+            value, slots = optimiser.update(whole[:active], gradient, slots, rate)
+        else:  # the block is one client, who steps as it would alone
+            own = {slot: value[0] for slot, value in slots.items()}
+            value, slots = optimiser.update(whole[0], gradient[0], own, rate)
         whole[:active] = value
         for slot, new in slots.items():
             self.slots[leaf][slot][:active] = new

@@ -1,8 +1,8 @@
 """Blocks of clients at once: vmap over the loss; gathering, stepping and scattering stay outside.
 
 Clients are independent within a round, so the gradient of the sum of their losses is each client's
-own gradient. Where the scorer is linear in the item row or a perceptron, a fused kernel does the
-round instead; `describe` says which path runs and why.
+own gradient. What a kernel claims (`claims.py`) it runs instead; `describe` says which path runs
+and why.
 """
 
 from __future__ import annotations
@@ -15,16 +15,17 @@ import numpy as np
 import torch
 
 from tacit.core.compose import Algorithm
-from tacit.core.parts import TableRule
+from tacit.core.parts import Guided, TableRule
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import TrainView
 from tacit.engines.base import Totals, play_round
 from tacit.engines.block import BlockRun
 from tacit.engines.block_ends import keep, send
 from tacit.engines.blocks_ahead import blocks_ahead
+from tacit.engines.claims import Claim, block_claim, fused_claim, gate_claim, one_at_a_time
 from tacit.engines.draws import BlockDraws, draw_block
-from tacit.engines.fused import fused_round, why_not_fused
-from tacit.engines.fused_guidance import fused_guidance, gates_fuse
+from tacit.engines.fused import fused_round
+from tacit.engines.fused_guidance import fused_guidance
 from tacit.engines.guidance import gather_tables, guide
 from tacit.engines.participation import Participants
 from tacit.engines.past import past_of_block
@@ -47,23 +48,52 @@ class CohortEngine:
     fused: Literal["auto", "always", "never"] = "auto"
 
     def describe(self, algorithm: Algorithm) -> str:
-        reason = self._why_not(algorithm.lifted or algorithm)
-        if reason is None:
-            return f"fused: one compiled pass per client, {self.threads} thread(s)"
+        """The path and its kernel; then, in brackets, why it is not the one before.
+
+        >>> from tacit.core.compose import compose
+        >>> from tacit.core.types import Task
+        >>> from tacit.methods import fedrap
+        >>> CohortEngine(fused="never").describe(compose(fedrap(dim=4), Task(2, 3)))[:54]
+        'compiled: additive kernel, blocks of 64 clients on cpu'
+        """
+        running = algorithm.lifted or algorithm
+        claim = self._fused_claim(running)
+        if claim.kernel is not None:
+            return (
+                f"fused: {claim.kernel} kernel, one compiled pass per client, {self.threads} "
+                f"thread(s){self._guidance(algorithm)}"
+            )
         if self.fused == "always":
             raise TacitError(
-                f"The fused engine cannot run this method: {reason}; use --engine cohort."
+                f"The fused engine cannot run this method: {claim.reason}; use --engine cohort."
             )
-        return (
-            f"cohort: blocks of {self._block_size(algorithm)} clients on {self.device} ({reason})"
-        )
+        blocks = f"blocks of {self._block_size(running)} clients on {self.device}"
+        kernel = block_claim(running, self.device).kernel
+        path = f"cohort: {blocks}" if kernel is None else f"compiled: {kernel} kernel, {blocks}"
+        return f"{path} ({one_at_a_time(running) or claim.reason}){self._guidance(algorithm)}"
 
-    def _why_not(self, algorithm: Algorithm) -> str | None:
+    def _guidance(self, algorithm: Algorithm) -> str:
+        """How tables meet, where they do."""
+        if not isinstance(algorithm.method.sync, Guided):
+            return ""
+        claim = self._gate_claim(algorithm)
+        if claim.kernel is not None:
+            return f"; guidance: {claim.kernel} kernel"
+        return f"; guidance: blocks of {self._block_size(algorithm)} clients ({claim.reason})"
+
+    def _fused_claim(self, algorithm: Algorithm) -> Claim:
         if self.fused == "never":
-            return "the fused kernel was not asked for"
-        return why_not_fused(algorithm, self.device)
+            return Claim(None, "the fused kernel was not asked for")
+        return fused_claim(algorithm, self.device)
+
+    def _gate_claim(self, algorithm: Algorithm) -> Claim:
+        if self.fused == "never":
+            return Claim(None, "the fused kernel was not asked for")
+        return gate_claim(algorithm, self.device)
 
     def _block_size(self, algorithm: Algorithm) -> int:
+        if one_at_a_time(algorithm) is not None:
+            return 1
         if self.block is not None:
             return self.block
         if self.device != "cpu":
@@ -87,14 +117,14 @@ class CohortEngine:
             settle(state, self.device)
 
         def train_clients(running: Algorithm, who: Participants) -> Totals:
-            if self._why_not(running) is None:
+            if self._fused_claim(running).kernel is not None:
                 return fused_round(
                     running, train, state, who, samples_U, seed=seed, threads=self.threads
                 )
             return self._block_round(running, train, state, who, samples_U, seed)
 
         def guide_clients() -> None:
-            if self._why_not(algorithm) is None and gates_fuse(algorithm):
+            if self._gate_claim(algorithm).kernel is not None:
                 fused_guidance(algorithm, train, state, samples_U, seed=seed, threads=self.threads)
             else:
                 guide(algorithm, train, state, seed, self._block_size(algorithm))

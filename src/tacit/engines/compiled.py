@@ -12,8 +12,8 @@ import numpy as np
 import torch
 
 from tacit.core.compose import Algorithm
-from tacit.core.optim import Sgd
 from tacit.core.types import ITEMS, OWN_ITEMS, Params
+from tacit.engines.claims import block_claim, linear_leaves
 from tacit.engines.draws import BlockDraws
 from tacit.engines.flat_network import FlatNetwork
 from tacit.engines.kernels.additive_cpu import additive_descent
@@ -22,9 +22,6 @@ from tacit.engines.kernels.contrast_slope import Contrast
 from tacit.engines.kernels.exponential import Exponential
 from tacit.engines.kernels.pulled_cpu import pulled_descent
 from tacit.engines.state import State
-from tacit.items.id_only import IdOnly
-from tacit.local.alternate import Alternate
-from tacit.local.joint import Joint
 from tacit.objectives.bce import PROBABILITY_FLOOR, BinaryCrossEntropy
 from tacit.sync.additive import Additive
 from tacit.sync.contrast import LABEL, NORM_FLOOR, SAMPLE, GroupKept
@@ -70,8 +67,9 @@ class Block:
     @property
     def scorer(self) -> tuple[np.ndarray, np.ndarray]:
         """Vectors and biases of linear scorers."""
-        assert self.algorithm.method.backbone.linear is not None
-        vector, bias = self.algorithm.method.backbone.linear
+        linear = linear_leaves(self.algorithm.method.backbone)
+        assert linear is not None
+        vector, bias = linear
         assert bias is not None
         return self.p[vector].numpy(), self.p[bias].numpy()
 
@@ -92,20 +90,8 @@ def descent_of(algorithm: Algorithm, device: str) -> Callable[[Block], float] | 
     >>> descent_of(compose(pfedrec(dim=4), Task(2, 3)), "cpu") is None
     True
     """
-    method, local = algorithm.method, algorithm.method.local
-    plain = all(isinstance(o, Sgd) and o.stateless for o in (local.model, local.items))
-    if device != "cpu" or not plain or local.gradient_clip is not None:
-        return None
-    if type(method.items) is not IdOnly or type(method.objective) is not BinaryCrossEntropy:
-        return None
-    if type(local) is Joint and type(method.sync) is Additive and method.backbone.linear:
-        return _additive
-    if type(local) is Alternate and type(method.sync) is GroupKept and method.backbone.linear:
-        return _drawn_together
-    if type(local) is Joint and type(method.sync) is Proximal:
-        network = FlatNetwork.of(method.backbone)
-        return None if network is None or network.is_shared else _pulled
-    return None
+    kernel = block_claim(algorithm, device).kernel
+    return None if kernel is None else _DESCENTS[kernel]
 
 
 def _additive(block: Block) -> float:
@@ -191,3 +177,10 @@ def _pulled(block: Block) -> float:
     for leaf, value_BN in network.leaves(net_BN).items():
         block.p[leaf].copy_(torch.from_numpy(value_BN))
     return loss
+
+
+_DESCENTS: dict[str, Callable[[Block], float]] = {
+    "additive": _additive,
+    "contrast": _drawn_together,
+    "pulled": _pulled,
+}

@@ -15,8 +15,9 @@ from torch import Tensor
 from torch.func import vmap
 
 from tacit import streams
-from tacit.core.crowd import PlaysCrowds, StepsInPlace
-from tacit.core.direct import AbsorbsBlocks, ClientData, DirectMethod
+from tacit.core.capabilities import absorbs_blocks, plays_crowds, steps_in_place
+from tacit.core.crowd import PlaysCrowds
+from tacit.core.direct import ClientData, DirectMethod
 from tacit.core.types import Init, Params, Task
 from tacit.data.views import TrainView
 from tacit.engines.direct_crowd import crowd_of
@@ -49,27 +50,34 @@ class DirectEngine:
     block: int | None = None
 
     def describe(self, method: DirectMethod, task: Task) -> str:
+        """The path, and where a crowd's kernels are left aside, why.
+
+        >>> from tacit.methods import FcfAls, FedSpectral
+        >>> DirectEngine().describe(FcfAls(), Task(2, 3))
+        'direct: crowd kernels of FcfAls, all clients together on cpu'
+        >>> DirectEngine().describe(FedSpectral(), Task(2, 3))
+        'direct: blocks of 64 clients on cpu'
+        """
+        name = type(method).__name__
         if self._together(method):
-            return "direct: all clients together on cpu"
+            return f"direct: crowd kernels of {name}, all clients together on cpu"
         size = self.block_size(method, task)
-        if size == 1:
-            return "direct: one client after another on cpu"
-        return f"direct: blocks of {size} clients on cpu"
+        path = "one client after another" if size == 1 else f"blocks of {size} clients"
+        why = ""
+        if self.block != 1 and isinstance(method, PlaysCrowds):
+            why = f" ({name} has other functions or settings than the crowd kernels)"
+        return f"direct: {path} on cpu{why}"
 
     def block_size(self, method: DirectMethod, task: Task) -> int:
         if self.block is not None:
             return self.block
-        floats = _count(method.private(task))
-        floats += (
-            _received(method, task)
-            if isinstance(method, AbsorbsBlocks)
-            else _count(method.shared(task))
-        )
+        floats, in_blocks = _count(method.private(task)), absorbs_blocks(method)
+        floats += _received(method, task) if in_blocks else _count(method.shared(task))
         return max(1, min(WIDEST_BLOCK, BLOCK_FLOATS // max(1, floats)))
 
     def _together(self, method: DirectMethod) -> bool:
         """Whether clients play as a crowd; a loop keeps to the definition for one client."""
-        return self.block != 1 and isinstance(method, PlaysCrowds) and method.plays_crowds
+        return self.block != 1 and plays_crowds(method)
 
     def start(self, method: DirectMethod, train: TrainView, seed: int) -> State:
         """Every leaf at its first value; a user's values depend on the user's id, not its place."""
@@ -110,7 +118,7 @@ class DirectEngine:
         number = state.round_number + 1
         total = self.clients(method, train, state, participants, seed)
         # A server that waits in vain has nothing to do; one that waits for nobody goes on.
-        if total.clients and self._together(method) and isinstance(method, StepsInPlace):
+        if total.clients and self._together(method) and steps_in_place(method):
             method.step_in_place(state.shared, total.leaves, total.clients, number)
         elif total.clients or not method.sends(number):
             # float64: what a server solves or decomposes must not depend on the devices' precision
@@ -137,7 +145,7 @@ class DirectEngine:
         size = self.block_size(method, Task(train.n_users, train.n_items))
         data = RoundData.begin(method, train, seed, number, self.dtype, place)
         total = Total(train.n_items, method.row_leaves)
-        if self._together(method) and isinstance(method, PlaysCrowds) and place is None:
+        if self._together(method) and plays_crowds(method) and place is None:
             crowd = crowd_of(data, participants)
             total.leaves = method.play(state.shared, state.private, crowd, number)
             total.clients = int(crowd.reports_P.sum())
@@ -152,7 +160,7 @@ class DirectEngine:
             kept, upload = _update(method, state.shared, own, columns, number)
             put(method, train, state.private, user_B, kept)
             reports_B = participants.reports_P[place_B]
-            if method.sends(number) and isinstance(method, AbsorbsBlocks):
+            if method.sends(number) and absorbs_blocks(method):
                 total.add_block(method, state.shared, upload, columns, reports_B)
             elif method.sends(number):
                 total.add(upload, columns, reports_B)
@@ -186,7 +194,7 @@ def _update(
     def client(own: Params, data: ClientData) -> tuple[Params, Params]:
         received = method.broadcast(shared, data.user)
         kept, upload = method.update(received, own, data, round_number)
-        if isinstance(method, AbsorbsBlocks):
+        if absorbs_blocks(method):
             return kept, upload
         return kept, method.absorb(shared, data.user, upload)
 

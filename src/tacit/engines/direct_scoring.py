@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from tacit.core.crowd import PlaysCrowds
+from tacit.core.capabilities import plays_crowds
 from tacit.core.direct import ClientData, DirectMethod
 from tacit.core.types import Params
 from tacit.data.views import TrainView
@@ -31,9 +31,9 @@ class DirectScorer:
     @torch.no_grad()
     def __call__(self, user_B: np.ndarray) -> np.ndarray:
         method, together = self.method, self.block > 1 and self.place is None
-        if together and isinstance(method, PlaysCrowds) and method.plays_crowds:
+        if together and plays_crowds(method):
             history = self.train.positives.take(user_B)
-            private = histories_taken(method, self.train, self.state.private, user_B)
+            private = histories_taken(self.method, self.train, self.state.private, user_B)
             return method.score_crowd(self.state.shared, private, user_B, history).numpy()
         parts = [
             self._scores(user_B[begin : begin + self.block])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit.compiled import compiled
-from tacit.data.drawing import client_keys, draw_client
+from tacit.data.drawing import REDRAW_CODES, client_keys, draw_client
 from tacit.data.sampling import Sampling
 from tacit.data.views import TrainView
 
@@ -51,7 +51,7 @@ def draw_block(
     longest = int(samples_B.max())
     width = min(batch, longest)
     n_steps = -(-longest // width)
-    draws = epochs if sampling.redraw == "epoch" else 1
+    draws = epochs if sampling.redraw_code == REDRAW_CODES["epoch"] else 1
     room = int(min(train.n_items, longest * draws))
     shape = (n_steps, len(user_B), width)
     item_BR = np.zeros((len(user_B), room), dtype=np.int64)

@@ -62,7 +62,8 @@ def fused(method: object) -> Fused | None:
 
 
 def views_of(method: object) -> tuple[str, ...]:
-    """The names of the views that a method's router weighs; none without a mixture.
+    """The names of the views that a method's router weighs; none without a mixture, or with one
+    that may mix in its own way.
 
     >>> from tacit.methods import fcf
     >>> from tacit.plugins.fusion import fedmr
@@ -70,7 +71,7 @@ def views_of(method: object) -> tuple[str, ...]:
     ('sum', 'perceptron', 'gate')
     """
     items = method.items if isinstance(method, Method) else None
-    return tuple(view.name for view in items.views_of) if isinstance(items, Mixture) else ()
+    return tuple(view.name for view in items.views_of) if type(items) is Mixture else ()
 
 
 @torch.no_grad()
@@ -102,7 +103,7 @@ def _without(algorithm: Algorithm, encoder: Fused, name: str) -> Algorithm:
 
 def _views(algorithm: Algorithm, p: Params, logit_N: Tensor) -> tuple[Tensor, Tensor]:
     encoder, read = algorithm.method.items, algorithm.method.sync.read
-    if not isinstance(encoder, Mixture):
+    if type(encoder) is not Mixture:
         nothing = logit_N.new_zeros(len(logit_N), 0)
         return nothing, nothing
     count = len(encoder.views_of)

@@ -1,4 +1,7 @@
-"""Perceptrons as kernels want them: every client's layers in one flat row, and back to leaves."""
+"""Perceptrons and routers as kernels want them: every client's layers in one flat row, and back.
+
+Only the very classes that kernels were written for have such a form; a subclass has none.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +13,12 @@ import torch
 from tacit.backbones.mlp import SharedMlp
 from tacit.backbones.mlp_head import MlpHead
 from tacit.core.parts import Backbone
-from tacit.core.types import Params
+from tacit.core.types import ITEMS, Params
 from tacit.engines.state import State
+from tacit.items.mixture import Mixture
+from tacit.items.received import Received
+
+Layers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # weights and biases, in and out
 
 
 @dataclass(frozen=True)
@@ -30,10 +37,10 @@ class FlatNetwork:
 
     @classmethod
     def of(cls, backbone: Backbone) -> FlatNetwork | None:
-        """None where the scorer is no perceptron."""
-        if isinstance(backbone, SharedMlp):
+        """None where the scorer is no perceptron that kernels know."""
+        if type(backbone) is SharedMlp:
             return cls(backbone.dim, backbone.layers, True, backbone.scorer == "shared")
-        if isinstance(backbone, MlpHead):
+        if type(backbone) is MlpHead:
             return cls(backbone.dim, backbone.layers, False, False)
         return None
 
@@ -79,3 +86,47 @@ class FlatNetwork:
     def vectors(self, private: Params, like: np.ndarray) -> np.ndarray:
         """The users' vectors, or an empty row where the scorer has none."""
         return private["user"].numpy() if self.has_user else np.zeros((1, 1), like.dtype)
+
+
+@dataclass(frozen=True)
+class Router:
+    """The router of a mixture as kernels want it: one weight per view and reader, from the
+    reader's history. A single view has none.
+
+    >>> from tacit.items.views.sum import SumView
+    >>> Router.of(Received(Mixture(views_of=(SumView(),)))).exists
+    False
+    >>> Router.of(Received(Mixture(rule="item"))) is None
+    True
+    """
+
+    count: int
+    softmaxes: int
+    is_private: bool
+
+    @classmethod
+    def of(cls, items: object) -> Router | None:
+        """None where views are mixed in another way."""
+        if type(items) is not Received or type(items.encoder) is not Mixture:
+            return None
+        mixture = items.encoder
+        if mixture.added or (len(mixture.views_of) > 1 and mixture.rule != "history"):
+            return None
+        return cls(len(mixture.views_of), mixture.softmaxes, mixture.router == "private")
+
+    @property
+    def exists(self) -> bool:
+        return self.count > 1
+
+    def leaves(self, p: Params, width: int) -> Layers:
+        """Both layers where they lie, with an axis of clients: of length 1 where all share one."""
+        if not self.exists:
+            shapes = ((1, width, 1), (1, 1), (1, 1, 1), (1, 1))
+            leaves = [np.zeros(shape, p[ITEMS].numpy().dtype) for shape in shapes]
+        else:
+            names = ("router.in.w", "router.in.b", "router.out.w", "router.out.b")
+            leaves = [
+                p[name].numpy() if self.is_private else p[name].numpy()[None] for name in names
+            ]
+        first, shift, second, offset = leaves
+        return first, shift, second, offset

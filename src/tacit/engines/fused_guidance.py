@@ -1,4 +1,4 @@
-"""When guidance runs in one compiled pass per client, and how it is handed to the kernel."""
+"""How guidance that a kernel claims is handed to it: one compiled pass per client."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numba
 import numpy as np
 
 from tacit.core.compose import Algorithm
-from tacit.core.optim import Sgd
 from tacit.core.types import ITEMS, OWN_ITEMS
 from tacit.data.views import TrainView
 from tacit.engines.chunks import each_chunk
+from tacit.engines.claims import linear_leaves
 from tacit.engines.flat_network import FlatNetwork
 from tacit.engines.kernels.gates_cpu import guide_linear
 from tacit.engines.kernels.perceptron_gates_cpu import guide_perceptron_chunk
@@ -17,17 +17,6 @@ from tacit.engines.participation import everybody
 from tacit.engines.state import State
 from tacit.objectives.bce import PROBABILITY_FLOOR, BinaryCrossEntropy
 from tacit.sync.guidance import AdaptiveGuidance
-
-
-def gates_fuse(algorithm: Algorithm) -> bool:
-    """Whether the gate is the paper's, stepped by plain descent."""
-    sync = algorithm.method.sync
-    return (
-        isinstance(sync, AdaptiveGuidance)
-        and sync.gate_input == "own_global_difference"
-        and isinstance(sync.gate_optimiser, Sgd)
-        and sync.gate_optimiser.stateless
-    )
 
 
 def fused_guidance(
@@ -77,8 +66,9 @@ def fused_guidance(
     )
     network = FlatNetwork.of(method.backbone)
     if network is None:
-        assert method.backbone.linear is not None
-        vector, bias = method.backbone.linear
+        linear = linear_leaves(method.backbone)
+        assert linear is not None
+        vector, bias = linear
         bias_U = state.private[bias].numpy() if bias else np.zeros(1, own.dtype)
         cores: int = numba.config.NUMBA_NUM_THREADS  # type: ignore[attr-defined]
         numba.set_num_threads(min(threads, cores))

@@ -18,26 +18,6 @@ from tacit.engines.state import State
 from tacit.sync.anchored import GUIDE, Anchored
 
 
-def why_not_pull(algorithm: Algorithm) -> str | None:
-    """Why the rows that a client does not read have no closed form; None if they have one.
-
-    >>> from tacit.core.compose import compose
-    >>> from tacit.core.method import Method
-    >>> from tacit.backbones.dot import DotProduct
-    >>> from tacit.core.types import Task
-    >>> from tacit.local.joint import Joint
-    >>> bounded = Method(DotProduct(4), sync=Anchored(), local=Joint(gradient_clip=1.0))
-    >>> why_not_pull(compose(bounded, Task(2, 3)))
-    'a bound on the gradient sees the pull on all rows'
-    """
-    method = algorithm.method
-    if method.local.gradient_clip is not None:
-        return "a bound on the gradient sees the pull on all rows"
-    if any(link.order is not None for link in method.channel):
-        return "a clip of the upload sees the pull on all rows"
-    return None
-
-
 @dataclass(frozen=True, eq=False)
 class Pull:
     """The guide, and the part of the way to it that k steps of the pull alone make (K of them)."""
@@ -51,7 +31,7 @@ class Pull:
     def of(cls, algorithm: Algorithm, state: State, queue: Queue) -> Pull | None:
         """None where the method has no such pull."""
         sync, local = algorithm.method.sync, algorithm.method.local
-        if not isinstance(sync, Anchored):
+        if type(sync) is not Anchored:
             return None
         table_ID = state.shared[ITEMS].numpy()
         guide_ID = state.shared[GUIDE].to(state.shared[ITEMS]).contiguous().numpy()

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.func import vmap
 
+from tacit.core.capabilities import steps_entrywise
 from tacit.core.compose import Algorithm
 from tacit.core.parts import Guided, TableRule
 from tacit.core.types import ITEMS, OWN_ITEMS, PAST, PAST_WEIGHT, Params
@@ -150,9 +151,11 @@ def _fit_gates(
             loss_B[b] += value_B.detach().double() * (weight_SBW[step, b] > 0).sum(1)
             for leaf, gradient in zip(gate, gradients, strict=True):
                 state_b = {slot: value[b] for slot, value in slots[leaf].items()}
-                new, state_b = sync.gate_optimiser.update(
-                    gate[leaf].detach(), gradient, state_b, rate
-                )
+                value_b = gate[leaf].detach()
+                if not steps_entrywise(sync.gate_optimiser):  # the block is one client
+                    value_b, gradient = value_b[0], gradient[0]
+                    state_b = {slot: value[0] for slot, value in state_b.items()}
+                new, state_b = sync.gate_optimiser.update(value_b, gradient, state_b, rate)
                 gates[leaf][b] = new
                 for slot, value in state_b.items():
                     slots[leaf][slot][b] = value

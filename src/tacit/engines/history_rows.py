@@ -11,14 +11,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.core.direct import DirectMethod, KeepsHistoryRows
+from tacit.core.capabilities import keeps_history_rows
+from tacit.core.direct import DirectMethod
 from tacit.core.types import Init, Params, Task
 from tacit.data.views import Lists, TrainView
 
 
 def leaves_by_history(method: DirectMethod) -> frozenset[str]:
     """The private leaves of a method that are kept as rows of histories."""
-    return method.history_leaves if isinstance(method, KeepsHistoryRows) else frozenset()
+    return method.history_leaves if keeps_history_rows(method) else frozenset()
 
 
 def shape_in_state(method: DirectMethod, train: TrainView) -> dict[str, tuple[int, ...]]:

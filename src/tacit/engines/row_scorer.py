@@ -52,7 +52,9 @@ class RowScorer:
         if method.items.reads_history:  # whoever looks back needs the rows of the past as well
             table, first = torch.cat([state.shared[ITEMS].cpu(), table]), task.n_items
             content = _joined(_without_gaps(algorithm, known, known), content)
-        ranked = Algorithm(replace(method, sync=Replace()), Task(task.n_users, len(table), content))
+        # a rule over the global table reads generated rows as it reads all others
+        sync = method.sync if method.sync.trains == (ITEMS,) else Replace()
+        ranked = Algorithm(replace(method, sync=sync), Task(task.n_users, len(table), content))
         leaves = {n: x for n, x in state.shared.items() if n in ranked.shared}
         own = {n: x for n, x in state.private.items() if n in ranked.private}
         ranking = State({**leaves, ITEMS: table}, own, state.round_number)

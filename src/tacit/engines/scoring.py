@@ -9,10 +9,11 @@ import numpy as np
 import torch
 from torch.func import vmap
 
+from tacit.core.capabilities import splits_views
 from tacit.core.compose import Algorithm
-from tacit.core.parts import Viewed
 from tacit.core.types import ITEMS, OWN_ITEMS, PAST, PAST_WEIGHT, Params
 from tacit.data.views import Lists
+from tacit.engines.claims import linear_leaves, overlays_linear, score_claim
 from tacit.engines.flat_network import FlatNetwork
 from tacit.engines.kernels.perceptron_scores_cpu import score_perceptron
 from tacit.engines.kernels.scores_cpu import overlay_linear, score_own_linear
@@ -20,7 +21,6 @@ from tacit.engines.past import past_of_users
 from tacit.engines.state import State
 from tacit.engines.tuned import kernel_arguments
 from tacit.engines.view_scores import score_views
-from tacit.items.id_only import IdOnly
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +48,7 @@ class Scorer:
         algorithm, shared = self.algorithm, self.state.shared
         lifted, encoder = algorithm.lifted, algorithm.method.items
         content = {leaf: table.to(shared[ITEMS]) for leaf, table in algorithm.content.items()}
-        if lifted is None or not isinstance(encoder, Viewed):
+        if lifted is None or not splits_views(encoder):
             return algorithm, {**shared, **content}
         view_IW = encoder.views({**shared, **content}, shared[ITEMS])
         return lifted, {leaf: shared[leaf] for leaf in lifted.shared} | {ITEMS: view_IW}
@@ -59,6 +59,22 @@ class Scorer:
             for begin in range(0, len(user_B), self.block)
         ]
         return np.concatenate(parts) if len(parts) > 1 else parts[0]
+
+    def describe(self) -> str:
+        """Which path scores, and why it is no kernel.
+
+        >>> from tacit.core.compose import compose
+        >>> from tacit.core.types import Task
+        >>> from tacit.methods import fedncf
+        >>> Scorer(compose(fedncf(dim=4), Task(2, 3)), State({}, {})).describe()
+        'scores: perceptron kernel'
+        """
+        claim = score_claim(self.algorithm.lifted or self.algorithm)
+        if not self.state.on_host:
+            return "scores: mapped over users (they lie on a GPU)"
+        if claim.kernel is None:
+            return f"scores: mapped over users ({claim.reason})"
+        return f"scores: {claim.kernel} kernel"
 
     @torch.no_grad()
     def _scores(self, user_B: np.ndarray) -> np.ndarray:
@@ -85,30 +101,21 @@ class Scorer:
 
     def _compiled(self, user_B: np.ndarray) -> np.ndarray | None:
         """Scores by a pass that is written down, for scorers that have one."""
-        if self._linear is not None and self.algorithm.row_leaves == (OWN_ITEMS,):
-            return self._own_linear(user_B)
-        network = FlatNetwork.of(self.algorithm.method.backbone)
-        if network is not None and self._plain_rows:
-            return self._perceptron(network, user_B)
         algorithm, everything = self._ranking
-        if algorithm is not self.algorithm.lifted:
-            return None
-        leaves = {**everything, **self.state.private}
-        return score_views(algorithm, leaves, self.positives, user_B)
+        kernel = score_claim(algorithm).kernel
+        if kernel == "linear":
+            return self._own_linear(user_B)
+        if kernel == "perceptron":
+            return self._perceptron(user_B)
+        if kernel == "views":
+            leaves = {**everything, **self.state.private}
+            return score_views(algorithm, leaves, self.positives, user_B)
+        return None
 
-    @property
-    def _linear(self) -> tuple[str, str | None] | None:
-        method = self.algorithm.method
-        return method.backbone.linear if isinstance(method.items, IdOnly) else None
-
-    @property
-    def _plain_rows(self) -> bool:
-        """Whether what a client ranks is a row of one table, as it stands there."""
-        algorithm = self.algorithm
-        return isinstance(algorithm.method.items, IdOnly) and len(algorithm.row_leaves) == 1
-
-    def _perceptron(self, network: FlatNetwork, user_B: np.ndarray) -> np.ndarray:
+    def _perceptron(self, user_B: np.ndarray) -> np.ndarray:
         state, (row_leaf,) = self.state, self.algorithm.row_leaves
+        network = FlatNetwork.of(self.algorithm.method.backbone)
+        assert network is not None
         user_B = np.ascontiguousarray(user_B, dtype=np.int64)
         net_BN = network.read(state, user_B)
         has_own = row_leaf != ITEMS
@@ -138,8 +145,9 @@ class Scorer:
 
     def _own_linear(self, user_B: np.ndarray) -> np.ndarray:
         """Personal tables are large: read them where they lie."""
-        assert self._linear is not None
-        vector, bias = self._linear
+        linear = linear_leaves(self.algorithm.method.backbone)
+        assert linear is not None
+        vector, bias = linear
         own_UID = self.state.private[OWN_ITEMS].numpy()
         score_BI = np.empty((len(user_B), own_UID.shape[1]), own_UID.dtype)
         score_own_linear(
@@ -176,8 +184,9 @@ class Scorer:
     ) -> np.ndarray:
         tuned = self.state.tuned
         assert tuned is not None
-        if self._linear is not None:
-            vector, bias = self._linear
+        linear = overlays_linear(self.algorithm.method)
+        if linear is not None:
+            vector, bias = linear
             overlay_linear(
                 score_BI,
                 user_B,

@@ -82,7 +82,7 @@ def require_clients_memory(
     floats = sum(init.count for init in algorithm.private.values()) * train.n_users
     if method.sync.scores_with == "tuned":
         room_U = TunedRows.room(train, method.sampling, method.local.epochs)
-        floats += int(room_U.sum()) * method.backbone.dim
+        floats += int(room_U.sum()) * algorithm.table_width
     needed, free = copies * floats * width, available_bytes()
     if free is None or needed <= free:
         return
@@ -117,7 +117,7 @@ def initial_state(
     if method.sync.scores_with == "tuned":
         state.broadcast = shared[ITEMS].clone()
         state.tuned = TunedRows.allocate(
-            train, method.sampling, method.local.epochs, method.backbone.dim, dtype
+            train, method.sampling, method.local.epochs, algorithm.table_width, dtype
         )
     if method.local.model.lifetime == "persistent":
         state.moments = _initial_moments(algorithm, state, train.n_users)

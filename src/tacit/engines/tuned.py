@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from tacit.data.drawing import REDRAW_CODES
 from tacit.data.sampling import Sampling, samples_per_user
 from tacit.data.views import TrainView
 
@@ -40,7 +41,7 @@ class TunedRows:
     @staticmethod
     def room(train: TrainView, sampling: Sampling, epochs: int) -> np.ndarray:
         """How many rows each user can touch in one round."""
-        draws = epochs if sampling.redraw == "epoch" else 1
+        draws = epochs if sampling.redraw_code == REDRAW_CODES["epoch"] else 1
         return np.minimum(samples_per_user(train, sampling) * draws, train.n_items)
 
     def copy(self) -> TunedRows:

@@ -11,7 +11,8 @@ import numpy as np
 from tacit.core.compose import Algorithm
 from tacit.core.types import ITEMS, Params
 from tacit.data.views import Lists
-from tacit.engines.fused_views import Router
+from tacit.engines.claims import linear_leaves
+from tacit.engines.flat_network import Router
 from tacit.engines.kernels.scores_cpu import weigh_views
 
 
@@ -46,12 +47,11 @@ def weights_of_readers(
 
 def score_views(
     lifted: Algorithm, p: Params, positives: Lists | None, user_B: np.ndarray
-) -> np.ndarray | None:
-    """Logits (B, I) of the clients' half of a fusion; None where another rule mixes the views, or
-    the scorer is not linear."""
-    router, linear = Router.of(lifted.method.items), lifted.method.backbone.linear
-    if router is None or linear is None:
-        return None
+) -> np.ndarray:
+    """Logits (B, I) of the clients' half of a fusion that `score_claim` claims."""
+    router, linear = Router.of(lifted.method.items), linear_leaves(lifted.method.backbone)
+    assert router is not None
+    assert linear is not None
     vector, bias = linear
     view_IW, vector_BD = p[ITEMS].numpy(), p[vector].numpy()[user_B]
     weight_BV = weights_of_readers(router, p, positives, user_B)

@@ -90,7 +90,11 @@ class FederatedCourse:
         return None if math.isnan(self.state.loss) else self.state.loss  # NaN: nobody took part
 
     def describe(self) -> str:
-        return self.engine.describe(self.algorithm)
+        said = self.engine.describe(self.algorithm)
+        if self.cold is not None:
+            return said
+        positives = self.train.positives
+        return f"{said}; {Scorer(self.algorithm, self.state, positives=positives).describe()}"
 
     def advance(self) -> None:
         participants = self._participants(self.state.round_number + 1)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from tacit.central.pairs import PairModel
 from tacit.core.central import TrainedCentralMethod
 from tacit.data.sampling import DrawnNegatives
 from tacit.data.views import TrainView
@@ -43,7 +44,11 @@ class TrainedCourse:
         return None if math.isnan(self.state.loss) else self.state.loss
 
     def describe(self) -> str:
-        return "central: an epoch of mini-batches is a round, all histories on the server"
+        said = "central: an epoch of mini-batches is a round, all histories on the server"
+        if not isinstance(self.method, PairModel):
+            return said
+        kernel = self.method.kernel
+        return f"{said} ({'batch after batch' if kernel is None else f'{kernel} kernel'})"
 
     def advance(self) -> None:
         number = self.state.round_number + 1

@@ -34,6 +34,7 @@ import torch
 from torch import Tensor
 from torch.func import grad
 
+from tacit.core.capabilities import steps_entrywise
 from tacit.core.crowd import Crowd
 from tacit.core.direct import ClientData
 from tacit.core.moments import adam_step, clipped, with_moments, without_moments
@@ -168,8 +169,9 @@ class FedPerGNN:
 
     @property
     def plays_crowds(self) -> bool:
-        """A bound or noise is for each client's gradient, which a crowd never has."""
-        return self.clip is None and not self.laplace
+        """A bound or noise is for each client's gradient, which a crowd never has; and all clients
+        step at once, entry by entry."""
+        return self.clip is None and not self.laplace and steps_entrywise(self.local)
 
     def play(self, shared: Params, private: Params, crowd: Crowd, round_number: int) -> Params:
         p = {k: v for k, v in without_moments(shared).items() if k not in THIRD_PARTY}

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from tacit.central.mf_kernel import mf_epoch
 from tacit.central.pairs import TABLE_SCALE, PairModel
-from tacit.central.rows import Law, arrays_of
+from tacit.central.rows import Law, arrays_of, is_written_down
 from tacit.central.samples import Samples
 from tacit.core.types import Init, Params
 from tacit.methods.entry import METHODS, Entry
@@ -41,7 +41,10 @@ class Mf(PairModel):
         return (p["user"] * p["items"]).sum(-1)
 
     def descend(self, leaves: Params, samples: Samples, law: Law) -> float:
-        """What `PairModel.descend` does, with gradients by hand."""
+        """What `PairModel.descend` does, with gradients by hand, for the very model and optimisers
+        that they were written for."""
+        if self.kernel is None:
+            return super().descend(leaves, samples, law)
         return float(
             mf_epoch(
                 *arrays_of(leaves, "user"),
@@ -57,7 +60,13 @@ class Mf(PairModel):
             )
         )
 
+    @property
+    def kernel(self) -> str | None:
+        return "mf" if type(self) is Mf and is_written_down(self.optimiser) else None
+
     def score_rows(self, leaves: Params, rows: Params) -> np.ndarray:
+        if type(self) is not Mf:
+            return super().score_rows(leaves, rows)
         return np.asarray((rows["user"] @ leaves["items"].T).numpy())
 
 

@@ -3,15 +3,32 @@
 from tacit.testing.cold_tests import ColdTests
 from tacit.testing.direct_tests import DirectTests
 from tacit.testing.method_tests import FederatedTests, MethodTests
-from tacit.testing.part_tests import ChannelTests, SyncTests
+from tacit.testing.part_tests import (
+    BackboneTests,
+    ChannelTests,
+    ItemTests,
+    LocalTests,
+    ObjectiveTests,
+    OptimiserTests,
+    PartTests,
+    ServerTests,
+    SyncTests,
+)
 from tacit.testing.worlds import checkerboard, noise, ragged
 
 __all__ = [
+    "BackboneTests",
     "ChannelTests",
     "ColdTests",
     "DirectTests",
     "FederatedTests",
+    "ItemTests",
+    "LocalTests",
     "MethodTests",
+    "ObjectiveTests",
+    "OptimiserTests",
+    "PartTests",
+    "ServerTests",
     "SyncTests",
     "checkerboard",
     "noise",

@@ -21,9 +21,9 @@ from tacit.data.sampling import samples_per_user
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
 from tacit.engines.base import Engine
+from tacit.engines.claims import why_not_fused
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.draws import draw_block
-from tacit.engines.fused import why_not_fused
 from tacit.engines.loop import LoopEngine, local_update
 from tacit.engines.participation import Participation
 from tacit.engines.past import past_of_block

@@ -1,78 +1,144 @@
-"""Batteries for single parts: links of the channel, and synchronisation rules."""
+"""Batteries for single parts; each kind of part has one, and all of them compare the paths.
+
+class TestSgd(OptimiserTests):
+    optimiser = Sgd(0.1)
+
+A part is right where the loop, the path that an engine takes by itself and the general blocks end
+in the same numbers, and where scores are those of one client alone: a fast path that ignored the
+part would show.
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 
-from tacit.core.parts import ServerRule, Sync, TableRule, Transform
-from tacit.core.types import ITEMS, OWN_ITEMS
+from tacit.backbones.dot import DotProduct
+from tacit.backbones.head import LinearHead
+from tacit.backbones.mlp import SharedMlp
+from tacit.backbones.mlp_head import MlpHead
+from tacit.core.capabilities import meets_in_place, steps_entrywise
+from tacit.core.method import Method
+from tacit.core.optim import Optimiser, Sgd
+from tacit.core.parts import (
+    Backbone,
+    ItemEncoder,
+    Local,
+    Objective,
+    ServerRule,
+    Sync,
+    TableRule,
+    Transform,
+)
+from tacit.core.types import ITEMS, OWN_ITEMS, Params
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
-from tacit.engines.cohort import CohortEngine
+from tacit.data.views import TrainView
+from tacit.engines.leaves import draw_leaf
 from tacit.engines.loop import LoopEngine
 from tacit.experiment.codec import decode, encode
+from tacit.local.alternate import Alternate
+from tacit.local.held import Held
+from tacit.local.joint import Joint
 from tacit.methods import fedmf
 from tacit.server.mean import Mean
-from tacit.testing.play import same_to, trace
+from tacit.server.steps import ServerSteps
+from tacit.sync.isolated import Isolated
+from tacit.sync.replace import Replace
+from tacit.testing.paths import assert_paths_agree, small_train
+from tacit.testing.play import trace
 from tacit.testing.worlds import ragged
 
+MODEL, ROWS = Sgd(0.1), Sgd(0.1, per_item=2.0)
+JOINT = Joint(MODEL, ROWS, epochs=2, batch=16)
+ALTERNATE = Alternate(MODEL, ROWS, epochs=2, batch=16)
 
-class ChannelTests:
-    """For a link of the channel: neutral at its neutral setting, bounded, equal across engines.
 
-    `before` are the links it needs in front of it.
-    """
+class PartTests:
+    """What the batteries of all parts have in common."""
 
-    link: ClassVar[Transform]
-    neutral: ClassVar[Transform]
-    before: ClassVar[tuple[Transform, ...]]
+    content: ClassVar[bool] = False  # whether the world has text and images
+    relative: ClassVar[float] = 1e-10  # difference allowed, relative to a leaf's largest change
 
-    def test_neutral_setting_changes_nothing(self) -> None:
-        train = split_dataset(ragged(), CLEAN).train
-        plain = replace(fedmf(dim=4), channel=self.before)
-        neutral = replace(plain, channel=(*self.before, self.neutral))
-        one, two = trace(plain, train, LoopEngine()), trace(neutral, train, LoopEngine())
-        assert torch.equal(one.end[ITEMS], two.end[ITEMS])
+    def part(self) -> Any:
+        """The part itself."""
+        raise NotImplementedError
 
-    def test_it_does_something(self) -> None:
-        train = split_dataset(ragged(), CLEAN).train
-        plain = replace(fedmf(dim=4), channel=self.before)
-        linked = replace(plain, channel=(*self.before, self.link))
-        one, two = trace(plain, train, LoopEngine()), trace(linked, train, LoopEngine())
-        assert not torch.equal(one.end[ITEMS], two.end[ITEMS])
+    def methods(self) -> dict[str, Method]:
+        """Methods with the part in its slot, beside parts that kernels claim."""
+        raise NotImplementedError
+
+    def train(self) -> TrainView:
+        return small_train(self.content)
 
     def test_engines_agree(self) -> None:
-        train = split_dataset(ragged(), CLEAN).train
-        method = replace(fedmf(dim=4), channel=(*self.before, self.link))
-        reference = trace(method, train, LoopEngine(torch.float64))
-        for engine in (
-            CohortEngine(torch.float64, block=5, fused="never"),
-            CohortEngine(torch.float64, fused="always"),
-        ):
-            found = trace(method, train, engine)
-            allowed = 1e-10 * reference.change(ITEMS)
-            assert same_to(reference.end[ITEMS], found.end[ITEMS], allowed)
-
-    def test_factor_only_shrinks(self) -> None:
-        norm = torch.tensor([0.0, 0.5, 1e3], dtype=torch.float64)
-        factor = self.link.factor(norm)
-        assert ((factor > 0) & (factor <= 1)).all()
+        """Loop, automatic path and general blocks: the same state, and scores by the definition."""
+        for method in self.methods().values():
+            assert_paths_agree(method, self.train(), relative=self.relative)
 
     def test_round_trip(self) -> None:
-        assert decode(encode(self.link), type(self.link)) == self.link
-
-    def test_noise_is_keyed(self) -> None:
-        """The same generator gives the same noise: a run can be repeated."""
-        one = self.link.add_noise(np.zeros((3, 2)), 4, np.random.default_rng(1))
-        two = self.link.add_noise(np.zeros((3, 2)), 4, np.random.default_rng(1))
-        assert np.array_equal(one, two)
+        assert decode(encode(self.part()), type(self.part())) == self.part()
 
 
-class SyncTests:
+class BackboneTests(PartTests):
+    """For a scorer: it scores row by row, and is linear where it says so."""
+
+    backbone: ClassVar[Backbone]
+
+    def part(self) -> Backbone:
+        return self.backbone
+
+    def methods(self) -> dict[str, Method]:
+        methods = {"joint": Method(self.backbone, local=JOINT)}
+        methods["tuned"] = Method(self.backbone, sync=Replace(keep=True), local=ALTERNATE)
+        if not self.backbone.shared():
+            methods["alone"] = Method(self.backbone, sync=Isolated(), local=JOINT)
+        return methods
+
+    def leaves(self) -> Params:
+        declared = {**self.backbone.shared(), **self.backbone.private()}
+        nobody = np.zeros(1, np.uint64)
+        return {
+            leaf: draw_leaf(replace(init, law="normal"), 0, 1, place, nobody, torch.float64)[0]
+            for place, (leaf, init) in enumerate(declared.items())
+        }
+
+    def test_rows_are_scored_one_by_one(self) -> None:
+        generator = torch.Generator().manual_seed(0)
+        x_ND = torch.randn(5, self.backbone.dim, generator=generator, dtype=torch.float64)
+        whole, some = (self.backbone.score(self.leaves(), x) for x in (x_ND, x_ND[[3, 1]]))
+        assert torch.allclose(whole[[3, 1]], some, rtol=1e-12, atol=1e-12)
+
+    def test_linear_is_what_it_says(self) -> None:
+        if self.backbone.linear is None:
+            return
+        p, (vector, bias) = self.leaves(), self.backbone.linear
+        x_ND = torch.eye(self.backbone.dim, dtype=torch.float64)
+        expected = p[vector] if bias is None else p[vector] + p[bias]
+        assert torch.allclose(self.backbone.score(p, x_ND), expected, rtol=1e-12, atol=1e-12)
+
+
+class ItemTests(PartTests):
+    """For an item encoder that the backbones read at width `dim`."""
+
+    items: ClassVar[ItemEncoder]
+    dim: ClassVar[int] = 4
+    content: ClassVar[bool] = True
+
+    def part(self) -> ItemEncoder:
+        return self.items
+
+    def methods(self) -> dict[str, Method]:
+        head = Method(LinearHead(self.dim), self.items, local=JOINT)
+        held = replace(head, local=Held(ALTERNATE), server=ServerSteps(Sgd(0.5), Sgd(0.05)))
+        tower = replace(held, backbone=SharedMlp(self.dim, (3, 1)))
+        return {"changes": head, "gradients": held, "perceptron": tower}
+
+
+class SyncTests(PartTests):
     """For a synchronisation rule: it reads rows one by one, and says honestly what it sends.
 
     `server` is the server that it needs.
@@ -80,6 +146,18 @@ class SyncTests:
 
     sync: ClassVar[Sync]
     server: ClassVar[ServerRule | TableRule] = Mean()
+
+    def part(self) -> Sync:
+        return self.sync
+
+    def methods(self) -> dict[str, Method]:
+        rule = Method(DotProduct(4), sync=self.sync, server=self.server, local=JOINT)
+        return {
+            "dot": rule,
+            "head": replace(rule, backbone=LinearHead(4)),
+            "head in turns": replace(rule, backbone=LinearHead(4), local=ALTERNATE),
+            "perceptron": replace(rule, backbone=MlpHead(4, (3, 1))),
+        }
 
     def test_reading_is_row_wise(self) -> None:
         generator = torch.Generator().manual_seed(0)
@@ -95,5 +173,169 @@ class SyncTests:
         moved = ITEMS in found.end and not torch.equal(found.start[ITEMS], found.end[ITEMS])
         assert moved == self.sync.sends(1)
 
-    def test_round_trip(self) -> None:
-        assert decode(encode(self.sync), type(self.sync)) == self.sync
+
+class LocalTests(PartTests):
+    """For a way to train locally; `server` is the one that understands what it sends."""
+
+    local: ClassVar[Local]
+    server: ClassVar[ServerRule | TableRule] = Mean()
+
+    def part(self) -> Local:
+        return self.local
+
+    def methods(self) -> dict[str, Method]:
+        head = Method(LinearHead(4), local=self.local, server=self.server)
+        methods = {"head": head, "perceptron": replace(head, backbone=SharedMlp(4, (3, 1)))}
+        if self.local.sends == "change":
+            methods["tuned"] = replace(head, sync=Replace(keep=True))
+            methods["alone"] = replace(head, sync=Isolated())
+        return methods
+
+    def test_phases_name_what_moves(self) -> None:
+        for epoch in range(self.local.epochs):
+            phases = self.local.phases(epoch)
+            assert phases
+            assert all({*phase.groups} <= {"model", "items"} for phase in phases)
+
+
+class ObjectiveTests(PartTests):
+    """For a loss: samples of weight 0 are padding, and change nothing."""
+
+    objective: ClassVar[Objective]
+
+    def part(self) -> Objective:
+        return self.objective
+
+    def methods(self) -> dict[str, Method]:
+        dot = Method(DotProduct(4), local=JOINT, objective=self.objective)
+        return {
+            "dot": dot,
+            "perceptron": replace(dot, backbone=MlpHead(4, (3, 1)), local=ALTERNATE),
+        }
+
+    def test_padding_changes_nothing(self) -> None:
+        logit_N = torch.tensor([0.3, -1.2, 2.0], dtype=torch.float64)
+        label_N = torch.tensor([1.0, 0.0, 0.0], dtype=torch.float64)
+        weight_N = torch.full((3,), 1 / 3, dtype=torch.float64)
+        alone = self.objective.loss(logit_N, label_N, weight_N)
+        padded = [
+            torch.cat([value, value.new_tensor(more)])
+            for value, more in ((logit_N, [9.0, -9.0]), (label_N, [0.0, 1.0]), (weight_N, [0, 0]))
+        ]
+        assert torch.allclose(self.objective.loss(*padded), alone, rtol=1e-12, atol=0)
+
+
+class ChannelTests(PartTests):
+    """For a link of the channel: neutral at its neutral setting, bounded, equal across engines.
+
+    `before` are the links it needs in front of it.
+    """
+
+    link: ClassVar[Transform]
+    neutral: ClassVar[Transform]
+    before: ClassVar[tuple[Transform, ...]]
+
+    def part(self) -> Transform:
+        return self.link
+
+    def methods(self) -> dict[str, Method]:
+        channel = (*self.before, self.link)
+        dot = Method(DotProduct(4), local=JOINT, channel=channel)
+        return {"dot": dot, "perceptron": replace(dot, backbone=SharedMlp(4, (3, 1)))}
+
+    def test_neutral_setting_changes_nothing(self) -> None:
+        train = split_dataset(ragged(), CLEAN).train
+        plain = replace(fedmf(dim=4), channel=self.before)
+        neutral = replace(plain, channel=(*self.before, self.neutral))
+        one, two = trace(plain, train, LoopEngine()), trace(neutral, train, LoopEngine())
+        assert torch.equal(one.end[ITEMS], two.end[ITEMS])
+
+    def test_it_does_something(self) -> None:
+        train = split_dataset(ragged(), CLEAN).train
+        plain = replace(fedmf(dim=4), channel=self.before)
+        linked = replace(plain, channel=(*self.before, self.link))
+        one, two = trace(plain, train, LoopEngine()), trace(linked, train, LoopEngine())
+        assert not torch.equal(one.end[ITEMS], two.end[ITEMS])
+
+    def test_factor_only_shrinks(self) -> None:
+        norm = torch.tensor([0.0, 0.5, 1e3], dtype=torch.float64)
+        factor = self.link.factor(norm)
+        assert ((factor > 0) & (factor <= 1)).all()
+
+    def test_noise_is_keyed(self) -> None:
+        """The same generator gives the same noise: a run can be repeated."""
+        one = self.link.add_noise(np.zeros((3, 2)), 4, np.random.default_rng(1))
+        two = self.link.add_noise(np.zeros((3, 2)), 4, np.random.default_rng(1))
+        assert np.array_equal(one, two)
+
+
+class ServerTests(PartTests):
+    """For a server rule, with the rule of synchronisation that goes with it."""
+
+    server: ClassVar[ServerRule | TableRule]
+    sync: ClassVar[Sync] = Replace()
+    local: ClassVar[Local] = JOINT
+
+    def part(self) -> ServerRule | TableRule:
+        return self.server
+
+    def methods(self) -> dict[str, Method]:
+        head = Method(LinearHead(4), sync=self.sync, local=self.local, server=self.server)
+        return {"head": head, "perceptron": replace(head, backbone=MlpHead(4, (3, 1)))}
+
+    def test_a_meeting_in_place_is_a_meeting(self) -> None:
+        """What is written where tables lie is what `meet` gives back for copies of them."""
+        server, fast = self.server, self.server if meets_in_place(self.server) else None
+        if fast is None or not isinstance(server, TableRule):
+            return
+        generator = torch.Generator().manual_seed(0)
+        own = torch.randn(6, 8, 3, generator=generator, dtype=torch.float64)
+        table = self.sync.shared(DotProduct(3).item_init())[ITEMS]
+        table = replace(table, shape=(8, 3))
+        shared = {leaf: torch.zeros(init.shape) for leaf, init in server.shared(table).items()}
+        shared[ITEMS] = own[0] + 1
+        made = {leaf: torch.zeros_like(own) for leaf in server.private(table)}
+        users = torch.tensor([5, 0, 3, 2])
+        meeting = server.meet(own[users], shared, np.random.default_rng(3))
+        found = {OWN_ITEMS: own.clone(), **made}
+        leaves = fast.meet_in_place(found, users, shared, np.random.default_rng(3))
+        for leaf, value in meeting.shared.items():
+            assert torch.equal(leaves[leaf], value)
+        for leaf, value in meeting.private.items():
+            assert torch.equal(found[leaf][users], value)
+
+
+class OptimiserTests(PartTests):
+    """For an optimiser of clients: it steps many at once as it steps one."""
+
+    optimiser: ClassVar[Optimiser]
+
+    def part(self) -> Optimiser:
+        return self.optimiser
+
+    def methods(self) -> dict[str, Method]:
+        rows = ROWS if self.optimiser.lifetime == "persistent" else self.optimiser
+        both = Joint(self.optimiser, rows, epochs=2, batch=16)
+        head = Method(LinearHead(4), local=both)
+        held = Held(Joint(MODEL, ROWS, batch=16))
+        return {
+            "head": head,
+            "alone": replace(head, sync=Isolated()),
+            "server": replace(head, local=held, server=ServerSteps(self.optimiser, MODEL)),
+        }
+
+    def test_entrywise_is_what_it_says(self) -> None:
+        """Clients that are stacked, and padded, step as they do alone."""
+        if not steps_entrywise(self.optimiser):
+            return
+        generator = torch.Generator().manual_seed(0)
+        value, one, two = torch.randn(3, 4, 2, 5, generator=generator, dtype=torch.float64)
+        state = self.optimiser.init(value, 1)
+        alone = [self.optimiser.init(row, 0) for row in value]
+        each, stacked = list(value), value
+        for gradient in (one, two):
+            stacked, state = self.optimiser.update(stacked, gradient, state, 0.1)
+            for place in range(len(each)):
+                stepped = self.optimiser.update(each[place], gradient[place], alone[place], 0.1)
+                each[place], alone[place] = stepped
+        assert torch.allclose(stacked, torch.stack(each), rtol=1e-12, atol=1e-12)
