@@ -6,6 +6,7 @@ import ast
 import inspect
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,11 @@ def test_what_editors_see_is_what_is_imported():
     }
     assert seen == tacit.WHERE
     assert sorted(tacit.__all__) == sorted([*tacit.WHERE, "TacitError"])
+
+
+def test_the_version_is_that_of_the_package():
+    project = Path(__file__).parents[1] / "pyproject.toml"
+    assert tacit.__version__ == tomllib.loads(project.read_text())["project"]["version"]
 
 
 def test_unknown_name():

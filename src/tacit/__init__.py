@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from tacit.errors import TacitError
 
+__version__: str  # of the installed package, looked up when first asked for
+
 if TYPE_CHECKING:
     from tacit.analysis.analyses import analyse
     from tacit.core.compose import compose
@@ -101,9 +103,12 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in WHERE:
+    if name == "__version__":
+        value: Any = import_module("importlib.metadata").version("tacit")
+    elif name in WHERE:
+        value = getattr(import_module(WHERE[name]), name)
+    else:
         raise AttributeError(f"module 'tacit' has no attribute {name!r}")
-    value = getattr(import_module(WHERE[name]), name)
     globals()[name] = value  # found once; the next look does not come here
     return value
 

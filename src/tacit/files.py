@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -28,6 +29,13 @@ _REMEDIES = {
     errno.EISDIR: "that is a folder; choose another name",
     errno.ENAMETOOLONG: "choose a shorter name",
 }
+
+_SPECIAL = (
+    (stat.S_ISFIFO, "a pipe (FIFO)"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
 
 
 @contextmanager
@@ -84,11 +92,29 @@ def make_folder(path: Path) -> None:
         raise _not_written(path, error) from error
 
 
+def refuse_special(path: Path) -> None:
+    """Refuse what is there but is no file to read, before it is opened: that might never end.
+
+    >>> refuse_special(Path("/dev/null"))
+    Traceback (most recent call last):
+    tacit.errors.TacitError: '/dev/null' is a device, not a file; give a file with the data in it.
+    """
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):  # not there, or no name of a file: whoever opens it says so
+        return
+    kind = next((word for test, word in _SPECIAL if test(mode)), None)
+    if kind is not None:
+        raise TacitError(f"{str(path)!r} is {kind}, not a file; give a file with the data in it.")
+
+
 @contextmanager
 def reading(
     path: Path, remedy: str, *, library_errors: tuple[type[Exception], ...] = ()
 ) -> Iterator[None]:
     """What goes wrong while a file is read, in one sentence that names it and ends with `remedy`.
+
+    A pipe or a device is refused before the block begins.
 
     >>> with reading(Path("none.csv"), "check the path"):
     ...     Path("none.csv").read_text()
@@ -96,6 +122,7 @@ def reading(
     tacit.errors.TacitError: 'none.csv' cannot be read (No such file or directory); check the path.
     """
     refusals: tuple[type[BaseException], ...] = (OSError, UnicodeDecodeError, *library_errors)
+    refuse_special(path)
     try:
         yield
     except MemoryError as error:

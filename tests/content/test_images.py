@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import io
+import re
+import tomllib
+import zlib
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
-from tacit.content.images import Images, open_image
+from tacit.content.batches import batches_of, encode_batch
+from tacit.content.colours import Colours
+from tacit.content.images import FORMATS, Images, open_image
 from tacit.content.items import Items
 from tacit.errors import TacitError
 
@@ -68,3 +73,52 @@ def test_no_picture_fits(pictures: Path) -> None:
 def test_no_folder(tmp_path: Path) -> None:
     with pytest.raises(TacitError, match="There is no folder of pictures"):
         Images.of(ITEMS, tmp_path / "none")
+
+
+def test_only_the_documented_formats_are_opened() -> None:
+    picture = Image.new("RGB", (4, 4), "red")
+    for kind in FORMATS:
+        assert open_image(saved(picture, kind)) is not None, kind
+    for kind in ("PPM", "ICO", "TGA", "PCX", "EPS"):
+        assert open_image(saved(picture, kind)) is None, kind
+
+
+def bomb() -> bytes:
+    """A PNG file of a few bytes that announces four thousand million pixels."""
+
+    def chunk(name: bytes, data: bytes) -> bytes:
+        checksum = zlib.crc32(name + data).to_bytes(4, "big")
+        return len(data).to_bytes(4, "big") + name + data + checksum
+
+    size = (65000).to_bytes(4, "big") * 2
+    head = chunk(b"IHDR", size + bytes([8, 2, 0, 0, 0]))
+    return b"\x89PNG\r\n\x1a\n" + head + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
+
+
+def test_a_picture_too_large_to_unpack_is_refused_with_its_item(pictures: Path) -> None:
+    with pytest.raises(TacitError, match="too large to unpack"):
+        open_image(bomb())
+    (pictures / "3.PNG").write_bytes(bomb())
+    found = Images.of(ITEMS, pictures)
+    *_, last = batches_of(found, {}, 2)
+    with pytest.raises(
+        TacitError, match=r"item '3' \(3.PNG\): .* make it smaller, or take it away"
+    ):
+        encode_batch(found, Colours(), last)
+
+
+def test_no_memory_is_no_damaged_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = saved(Image.new("RGB", (4, 4)), "PNG")
+
+    def starve(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("PIL.ImageOps.exif_transpose", starve)
+    with pytest.raises(TacitError, match="too large to unpack"):
+        open_image(whole)
+
+
+def test_pillow_is_declared() -> None:
+    project = Path(__file__).parents[2] / "pyproject.toml"
+    declared = tomllib.loads(project.read_text())["project"]["dependencies"]
+    assert any(re.match(r"pillow\b", one, re.IGNORECASE) for one in declared)

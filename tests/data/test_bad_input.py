@@ -209,3 +209,44 @@ def test_no_content_ends_in_a_traceback(
     for name in ("a.csv", "b.inter", "u.data", "users.dat", "X_pair.csv", "c.parquet"):
         with contextlib.suppress(TacitError):
             read_path(written(folder, content, name))
+
+
+LINES = [f"person-{row},thing-{row},{row}" for row in range(2000)]
+
+
+@pytest.mark.parametrize(
+    ("place", "line"),
+    [
+        (0, '"user,item,time'),
+        (0, 'user,item,"time'),
+        (1, '"person-0,thing-0,0'),
+        (900, 'person-0,"thing-0,0'),
+        (1999, 'person-0,thing-0,"0'),
+        (900, 'person-0,th"ing-0,0'),
+    ],
+)
+def test_an_unclosed_quote_does_not_print_the_file(tmp_path: Path, place: int, line: str) -> None:
+    lines = ["user,item,time", *LINES]
+    lines[place] = line
+    said = message(written(tmp_path, "\n".join(lines)))
+    assert len(said) < 300
+    assert "thing-1500" not in said
+    assert "quote" in said
+    if place:
+        assert f"line {place + 1} has an odd number of quotes" in said
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "x" * 100_000 + ",b\n1,2\n",  # the name of a column
+        ",".join(f"column-{n}" for n in range(5000)) + "\n",  # many of them
+        f"user,item,time\n1,2,{'9' * 100_000}x\n",
+        f"user,item,rating\n1,2,{'y' * 100_000}\n",
+        f"user,item,split_label\n1,2,{'7' * 100}\n",
+        f"user,item,{'z' * 9000},{'z' * 9000}\n1,2,3,4\n",
+    ],
+)
+def test_messages_are_bounded(tmp_path: Path, content: str) -> None:
+    path = written(tmp_path, content)
+    assert len(message(path)) < len(str(path)) + 2000

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tacit.cli.main import main
 from tacit.data.download import get
 from tacit.data.manifest import Manifest, ManifestFile, read_manifest
 from tacit.errors import TacitError
@@ -209,3 +210,42 @@ def test_bad_entries() -> None:
     file = ManifestFile("https://example.org/a", DIGEST, 1, "a")
     with pytest.raises(TacitError, match="one path twice"):
         Manifest("x", "y", (file, file))
+
+
+UNSAFE = ["/tmp/elsewhere", "../..", "..", "a/../../b", "", ".", "c:\\x", "a\\b", "a\0b", "a\nb"]
+
+
+@pytest.mark.parametrize("name", UNSAFE)
+def test_a_name_stays_inside_as_paths_do(name: str) -> None:
+    file = ManifestFile("https://example.org/a", "0" * 64, 1, "a")
+    with pytest.raises(TacitError, match=r"The name .* stay inside the destination"):
+        Manifest(name, "free", (file,))
+    with pytest.raises(TacitError, match=r"The path .* stay inside the destination"):
+        ManifestFile("https://example.org/a", "0" * 64, 1, name)
+
+
+@pytest.mark.parametrize("name", ["OUTSIDE", "../..", "../escaped"])
+def test_no_name_writes_outside_the_cache(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture
+) -> None:
+    cache = tmp_path / "deep" / "cache"
+    monkeypatch.setenv("TACIT_CACHE", str(cache))
+    origin = tmp_path / "origin"
+    origin.write_bytes(BODY)
+    name = str(tmp_path / "absolute") if name == "OUTSIDE" else name
+    text = f'name = "{name}"\nlicence = "x"\n[[file]]\nurl = "{origin.as_uri()}"\n'
+    text += f'sha256 = "{DIGEST}"\nbytes = {len(BODY)}\npath = "got"\n'
+    (tmp_path / "few.toml").write_text(text)
+    assert main(["data", "get", str(tmp_path / "few.toml")]) == 2
+    assert "stay inside the destination" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["few.toml", "origin"]
+
+
+@pytest.mark.parametrize(
+    "text", ["x = " + "9" * 5000, "x = " + "[" * 5000, "x = {" * 2000, "\x00", 'name = "a']
+)
+def test_manifests_that_no_parser_takes(text: str, tmp_path: Path) -> None:
+    (tmp_path / "few.toml").write_text(text)
+    with pytest.raises(TacitError, match="is not a readable TOML file") as caught:
+        read_manifest(tmp_path / "few.toml")
+    assert len(str(caught.value)) < 500

@@ -86,6 +86,84 @@ def test_dates_become_microseconds(tmp_path: Path) -> None:
     assert time_N.tolist() == [2_500_000, 1_000_000]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "1970-01-01T00:00:02.5Z",
+        "1970-01-01T02:00:02.500000+02:00",
+        "1970-01-01 00:00:02.5",
+        "1969-12-31 19:00:02.5-0500",
+        "1970-01-01 00:00:02.5 UTC",
+        "1970-01-01T00:00:02.500000999z",
+        "1970-01-01 05:30:02.5 +05:30",
+    ],
+)
+def test_times_with_zones_and_fractions(tmp_path: Path, text: str) -> None:
+    file = tmp_path / "any.csv"
+    zone = text[19:].lstrip(".0123456789")
+    file.write_text(f"user,item,time\na,x,{text}\na,y,1970-01-01 23:00:01{zone}\n")
+    time_N = read_path(file).interactions.time_N
+    assert time_N is not None
+    assert time_N[0] == 2_500_000
+    assert time_N[1] % 1_000_000 == 0
+
+
+def test_days_minutes_and_seconds_stand_beside_each_other(tmp_path: Path) -> None:
+    file = tmp_path / "any.csv"
+    file.write_text(
+        "user,item,time\na,x,1970-01-02\na,y,1970-01-01 00:01\na,z,1970-01-01T00:00:01\n"
+    )
+    time_N = read_path(file).interactions.time_N
+    assert time_N is not None
+    assert time_N.tolist() == [86_400_000_000, 60_000_000, 1_000_000]
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        (
+            ["2024-05-01T12:00:00Z", "2024-05-01T12:00:00"],
+            "a zone and without, in data rows 2 and 1",
+        ),
+        (
+            ["2024-05-01", "2024-05-01", "2024-05-01T12:00+02:00"],
+            "in data rows 3 and 1; write both",
+        ),
+        (
+            ["2024-05-01T12:00:00Z", "1714564800"],
+            "'1714564800', which is not a date, in data row 2",
+        ),
+        (
+            ["1714564800", "2024-05-01T12:00:00Z"],
+            "'1714564800', which is not a date, in data row 1",
+        ),
+        (["2024-05-01T12:00:00Z", ""], "is empty in data row 2"),
+        (["2024-05-01", "2024-02-30"], "'2024-02-30', which is not a date, in data row 2"),
+        (["5", "yesterday"], "'yesterday', which is not a number or a date such as 2024-01-31, in"),
+        (["5", "9" * 5000], f"is {'9' * 60}, which is not finite, in data row 2"),
+    ],
+)
+def test_times_that_cannot_be_read_name_their_row(
+    tmp_path: Path, times: list[str], words: str
+) -> None:
+    file = tmp_path / "any.csv"
+    lines = (f"a,{row},{time}" for row, time in enumerate(times))
+    file.write_text("user,item,time\n" + "\n".join(lines) + "\n")
+    with pytest.raises(TacitError) as caught:
+        read_path(file)
+    assert words in str(caught.value)
+    assert len(str(caught.value)) < 400
+
+
+def test_moments_of_a_frame_count_from_the_same_moment() -> None:
+    zone = datetime.timezone(datetime.timedelta(hours=2))
+    moments = [datetime.datetime(1970, 1, 1, 2, 0, second, tzinfo=zone) for second in (2, 1)]
+    frame = pl.DataFrame({"who": [1, 2], "what": ["a", "b"], "when": moments})
+    time_N = from_frame(frame, user="who", item="what", time="when").interactions.time_N
+    assert time_N is not None
+    assert time_N.tolist() == [2_000_000, 1_000_000]
+
+
 def test_nanosecond_times_stay_exact(tmp_path: Path) -> None:
     file = tmp_path / "any.csv"
     file.write_text("user,item,time\na,x,1700000000000000001\na,y,1700000000000000002\n")

@@ -166,7 +166,9 @@ def test_columns_of_a_source_are_known(home: Path) -> None:
 
 
 def test_planted_takes_no_rules() -> None:
-    with pytest.raises(TacitError, match="leave out --columns and --min-user"):
+    with pytest.raises(
+        TacitError, match="leave out --columns, --min-user, --min-rating and --core"
+    ):
         load("planted", min_user=3)
 
 

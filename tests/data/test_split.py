@@ -343,6 +343,8 @@ def test_user_keys_come_from_the_original_ids() -> None:
         (make("ua ub uc"), under(kind="ratio", valid_share=-0.1), "make no sense"),
         (make("ua ub ua uc ub", time=[1, 2, 3, 4, 5]), CLEAN, "1 pairs .* in two parts"),
         (make("ua ub uc", time=[1, 2, 3]), replace(CLEAN, sampled=-1), "0 or more candidates"),
+        (make("ua ub uc", time=[1, 2, 3]), replace(CLEAN, sampled=2**63), "at most 1000000"),
+        (make("ua ub uc", label=[0, 1, 2]), under(kind="global_time"), "--split labels, random"),
     ],
 )
 def test_mistakes_are_one_sentence(dataset: Dataset, protocol: Protocol, message: str) -> None:

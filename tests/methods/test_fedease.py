@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-import tacit.engines.memory as memory
+import tacit.memory as memory
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView

@@ -13,6 +13,7 @@ from tacit.audit.scores import references, swapped, unseen
 from tacit.audit.subject import Subject
 from tacit.core.central import CentralMethod
 from tacit.data.parts import settled
+from tacit.data.split import cautions
 from tacit.experiment.course import course_of
 from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.spec import Experiment
@@ -52,6 +53,7 @@ class Audit:
     rounds_say: str
     engine: str
     findings: tuple[Finding, ...]
+    notes: tuple[str, ...] = ()  # what must be known of the split
 
     @property
     def flags(self) -> list[str]:
@@ -107,6 +109,7 @@ def audit(
         rounds_say=rounds_say,
         engine=engine,
         findings=tuple(check(subject) for check in CHECKS),
+        notes=cautions(prepared.dataset, protocol, prepared.split),
     )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from tacit.cli import options
 from tacit.cli.machine import cores, one_torch_thread
-from tacit.cli.output import say, say_json, show
+from tacit.cli.output import say, say_json, show, warn
 
 
 def analyse(
@@ -49,9 +48,7 @@ def analyse(
 
     flags = options.given(user=user, projection=projection, metric=metric, ranking=ranking, n=n)
     one_torch_thread()
-    finding, files = analyse_runs(
-        name, runs, out, threads=cores(), watch=Bar(), warn=partial(typer.echo, err=True), **flags
-    )
+    finding, files = analyse_runs(name, runs, out, threads=cores(), watch=Bar(), warn=warn, **flags)
     if as_json:
         tables = {table.name: table.records() for table in (*finding.tables, *finding.unprinted)}
         say_json(

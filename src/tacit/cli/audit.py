@@ -28,6 +28,8 @@ def audit(
     split: options.Split = None,
     columns: options.Columns = None,
     min_user: options.MinUser = None,
+    min_rating: options.MinRating = None,
+    core: options.Core = None,
     duplicates: options.Duplicates = None,
     rounds: Annotated[
         int | None,
@@ -59,6 +61,8 @@ def audit(
         split=split,
         columns=options.columns_of(columns),
         min_user=min_user,
+        min_rating=min_rating,
+        core=core,
         duplicates=duplicates,
         rounds=rounds,
         seed=seed,
@@ -126,5 +130,7 @@ def say_findings(audit: Audit) -> None:
     say(f"engine    {audit.engine}")
     for finding in audit.findings:
         say(f"{finding.verdict:9} {finding.name}: {finding.says}")
+    for note in audit.notes:
+        say(f"note      {note}")
     say(f"verdict   {audit.conclusion}")
     say()

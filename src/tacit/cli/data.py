@@ -64,7 +64,7 @@ def get_files(
         return
     manifest = Path(name)
     if to is None and manifest.suffix == ".toml":
-        to = cache_dir() / read_manifest(manifest).name
+        to = cache_dir() / read_manifest(manifest).name  # which stays inside: it is checked
     for path in get(name, to or cache_dir()):
         say(str(path))
 
@@ -74,6 +74,8 @@ def describe_data(
     name: Annotated[str, typer.Argument(metavar="NAME_OR_PATH")],
     columns: options.Columns = None,
     min_user: options.MinUser = None,
+    min_rating: options.MinRating = None,
+    core: options.Core = None,
     duplicates: options.Duplicates = None,
     as_json: options.Json = False,
 ) -> None:
@@ -88,6 +90,8 @@ def describe_data(
         name,
         columns=options.columns_of(columns),
         min_user=min_user,
+        min_rating=min_rating,
+        core=core,
         duplicates=duplicates or "earliest",  # type: ignore[arg-type]
     )
     about = describe(dataset)

@@ -22,8 +22,8 @@ def doctor() -> None:
     import torch
 
     from tacit.compiled import cache_folder
-    from tacit.engines.memory import available_bytes
     from tacit.experiment.amounts import bytes_text
+    from tacit.memory import available_bytes
 
     packages = ("torch", "numpy", "numba", "scipy", "polars", "pydantic", "typer", "rich")
     _line("tacit", f"{version('tacit')} on Python {platform.python_version()}, {sys.platform}")

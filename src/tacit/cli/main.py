@@ -20,6 +20,7 @@ from tacit.cli.doctor import doctor
 from tacit.cli.encode import encode
 from tacit.cli.evaluate import evaluate
 from tacit.cli.listing import list_names
+from tacit.cli.output import one_sentence
 from tacit.cli.recommend import recommend
 from tacit.cli.sweep import sweep
 from tacit.cli.table import table
@@ -78,6 +79,10 @@ def main(arguments: Sequence[str]) -> int:
     except OSError as error:
         place = f" at {error.filename!r}" if error.filename else ""
         return _mistake(f"The system refused{place}: {error.strerror or error}.")
+    except MemoryError:
+        return _mistake(
+            "There is too little memory for this; use a machine with more memory, or smaller data."
+        )
     except KeyboardInterrupt:
         code = STOPPED_BY_KEYBOARD
     if code == STOPPED_BY_KEYBOARD:
@@ -86,7 +91,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _mistake(sentence: str) -> int:
-    typer.echo("tacit: " + " ".join(sentence.splitlines()), err=True)
+    typer.echo("tacit: " + one_sentence(sentence), err=True)
     return 2
 
 

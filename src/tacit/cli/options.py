@@ -24,13 +24,24 @@ Preset = Annotated[
 ]
 Split = Annotated[
     str | None,
-    typer.Option(help="time, random, row, item_appearance, global_time, ratio or labels."),
+    typer.Option(
+        help="How parts are made: time, random, row, item_appearance, global_time, ratio, labels, "
+        "released, cold or cold_together. Default: the protocol's own (time for most; labels "
+        "where a file has them and no times)."
+    ),
 ]
 Columns = Annotated[
     str | None, typer.Option(help="Names of columns, as in user=client,item=song,time=played_at.")
 ]
 MinUser = Annotated[
     int | None, typer.Option(help="Keep users with at least so many rows.", metavar="N")
+]
+MinRating = Annotated[
+    float | None, typer.Option(help="Keep rows with a rating of at least so much.", metavar="X")
+]
+Core = Annotated[
+    int | None,
+    typer.Option(help="Keep users and items with at least K rows each (a K-core).", metavar="K"),
 ]
 Duplicates = Annotated[
     str | None, typer.Option(help="Repeated (user, item) pairs: earliest (default) or keep.")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
+from tacit.cli.output import printable
+
 if TYPE_CHECKING:
     from rich.progress import Progress
 
@@ -30,7 +32,8 @@ class Bar:
         protocol = experiment.protocol
         self.metric = protocol.select_metric
         self.ranking = "full" if protocol.select_on == "full" else "sampled99"
-        self.label, self.rounds = f"{experiment.label}, seed {experiment.seed}", rounds
+        self.label = printable(f"{experiment.label}, seed {experiment.seed}")
+        self.rounds = rounds
         self.said_at = time.monotonic()
         if sys.stderr.isatty():
             from rich.console import Console

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from tacit.cli.output import printable
 from tacit.experiment.amounts import bytes_text, metric_text
 
 if TYPE_CHECKING:
@@ -21,19 +22,24 @@ REFERENCES = {
 def plain_table(
     title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 0
 ) -> Table:
-    """A table of texts as they are; the last `numbers` columns stand to the right."""
+    """A table of texts as they are, made printable; the last `numbers` columns stand to the
+    right."""
     from rich import box
     from rich.table import Table
     from rich.text import Text
 
     table = Table(
-        title=None if title is None else Text(title), title_justify="left", box=box.SIMPLE_HEAD
+        title=None if title is None else Text(printable(title)),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
     )
     for place, column in enumerate(columns):
         right = place >= len(columns) - numbers
-        table.add_column(Text(column), justify="right" if right else "left", no_wrap=right)
+        table.add_column(
+            Text(printable(column)), justify="right" if right else "left", no_wrap=right
+        )
     for row in rows:
-        table.add_row(*map(Text, row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     return table
 
 

@@ -9,7 +9,7 @@ import typer
 
 from tacit.cli import options
 from tacit.cli.machine import cores, one_torch_thread
-from tacit.cli.output import say, say_json, show
+from tacit.cli.output import say, say_json, say_lines, show
 
 
 def train(
@@ -22,6 +22,8 @@ def train(
     split: options.Split = None,
     columns: options.Columns = None,
     min_user: options.MinUser = None,
+    min_rating: options.MinRating = None,
+    core: options.Core = None,
     duplicates: options.Duplicates = None,
     rounds: options.Rounds = None,
     seed: options.Seed = None,
@@ -53,6 +55,8 @@ def train(
         split=split,
         columns=options.columns_of(columns),
         min_user=min_user,
+        min_rating=min_rating,
+        core=core,
         duplicates=duplicates,
         rounds=rounds,
         seed=seed,
@@ -66,7 +70,7 @@ def train(
     if dry_run:
         from tacit.experiment.toml import dumps
 
-        say(dumps(experiment).rstrip())
+        say_lines(dumps(experiment).rstrip())
         return
     if out is None:
         out = folder_to_resume(experiment) if resume else new_folder(experiment)

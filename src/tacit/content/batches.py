@@ -61,7 +61,7 @@ def batches_of(source: Source, about: dict[str, Any], size: int) -> Iterator[Bat
 
 def encode_batch(source: Source, encoder: Encoder, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
     """Rows for what could be read, and which of the batch's items that is."""
-    content = [source.decode(data) for data in batch.raw]
+    content = [_decoded(source, row, data) for row, data in zip(batch.rows, batch.raw, strict=True)]
     kept_B = np.array([one is not None for one in content])
     if not kept_B.any():
         return np.zeros((0, encoder.width), np.float32), kept_B
@@ -74,6 +74,13 @@ def encode_batch(source: Source, encoder: Encoder, batch: Batch) -> tuple[np.nda
             f"{source.said(bad)}; use other weights or leave that item out."
         )
     return value_ND.astype(np.float32), kept_B
+
+
+def _decoded(source: Source, row: int, data: bytes) -> Any:
+    try:
+        return source.decode(data)
+    except TacitError as error:
+        raise TacitError(f"Cannot encode {source.said(row)}: {error}") from None
 
 
 def write_batch(path: Path, value_ND: np.ndarray, kept_B: np.ndarray) -> None:

@@ -11,11 +11,22 @@ from typing import TYPE_CHECKING
 from tacit.content.encoder import Modality
 from tacit.content.items import Items
 from tacit.errors import TacitError
+from tacit.files import reading
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-ENDINGS = (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff", ".avif")
+# How files of pictures end, and the only formats that are opened, whatever a file is called.
+FORMATS = {
+    "JPEG": (".jpg", ".jpeg"),
+    "PNG": (".png",),
+    "WEBP": (".webp",),
+    "GIF": (".gif",),
+    "BMP": (".bmp",),
+    "TIFF": (".tif", ".tiff"),
+    "AVIF": (".avif",),
+}
+ENDINGS = tuple(ending for endings in FORMATS.values() for ending in endings)
 TURNED = "turned upright, transparency on white, RGB"
 
 
@@ -61,7 +72,11 @@ class Images:
 
     def fetch(self, rows: range) -> list[bytes]:
         """The bytes of the files, for telling whether they changed."""
-        return [self.files[row].read_bytes() for row in rows]
+        return [self._bytes(row) for row in rows]
+
+    def _bytes(self, row: int) -> bytes:
+        with reading(self.files[row], "make it readable, or take the picture away"):
+            return self.files[row].read_bytes()
 
     def decode(self, data: bytes) -> Image | None:
         """The picture, or nothing where the file is damaged or no picture."""
@@ -74,6 +89,8 @@ class Images:
 def open_image(data: bytes) -> Image | None:
     """An RGB picture, upright and on white; None where the bytes are no picture that can be read.
 
+    Only `FORMATS` are opened. A small file that unpacks to a huge picture is refused.
+
     >>> open_image(b"not a picture") is None
     True
     """
@@ -82,13 +99,18 @@ def open_image(data: bytes) -> Image | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # odd metadata, large pictures: they can still be read
-            with Image.open(io.BytesIO(data)) as file:
+            with Image.open(io.BytesIO(data), formats=tuple(FORMATS)) as file:
                 upright = ImageOps.exif_transpose(file)
                 if upright.has_transparency_data:
                     solid = upright.convert("RGBA")
                     white = Image.new("RGBA", solid.size, "white")
                     return Image.alpha_composite(white, solid).convert("RGB")
                 return upright.convert("RGB")
+    except (Image.DecompressionBombError, MemoryError):
+        most = f" (at most {2 * Image.MAX_IMAGE_PIXELS:,} pixels)" if Image.MAX_IMAGE_PIXELS else ""
+        raise TacitError(
+            f"the picture is too large to unpack{most}; make it smaller, or take it away."
+        ) from None
     # Damaged files fail in as many ways as there are formats, and none of them may stop the rest.
     except Exception:
         return None

@@ -12,7 +12,8 @@ from tacit.data.readers.build import ids_of
 from tacit.data.readers.columns import plain
 from tacit.data.readers.parquet_file import is_parquet, read_parquet
 from tacit.data.readers.text_file import read_text_table
-from tacit.errors import TacitError, nearest
+from tacit.errors import TacitError, nearest, shown
+from tacit.files import refuse_special
 
 ID_COLUMN = "item_id"
 
@@ -45,6 +46,7 @@ def read_items(
     ...     read_items(file, ["title"])
     Items(ids=('7', '8'), texts={'title': ('Alien', '')})
     """
+    refuse_special(path)
     if not path.is_file():
         raise TacitError(f"There is no file of items at {str(path)!r}; give a CSV or Parquet file.")
     parquet = is_parquet(path) or path.suffix.lower() == ".parquet"
@@ -54,7 +56,7 @@ def read_items(
         if name not in frame.columns:
             hint = "" if id_column or name != chosen else " (name the ids with --id)"
             raise TacitError(
-                f"{str(path)!r} has no column {name!r}{hint}; {nearest(name, frame.columns)}"
+                f"{str(path)!r} has no column {shown(name)}{hint}; {nearest(name, frame.columns)}"
             )
     if frame.height == 0:
         raise TacitError(f"{str(path)!r} holds no items: it has column names but no rows.")
@@ -70,17 +72,20 @@ def _refuse_odd_ids(ids: tuple[str, ...], column: str, path: Path) -> None:
     for name in ids:
         if name in seen:
             raise TacitError(
-                f"Item {name!r} stands twice in column {column!r} of {str(path)!r}; list it once."
+                f"Item {shown(name)} stands twice in column {shown(column)} of {str(path)!r}; list "
+                "it once."
             )
         if len(name.splitlines()) > 1:
-            raise TacitError(f"The id {name!r} in {str(path)!r} holds a line break; rename it.")
+            raise TacitError(
+                f"The id {shown(name)} in {str(path)!r} holds a line break; rename it."
+            )
         seen.add(name)
 
 
 def _texts(column: pl.Series, path: Path) -> tuple[str, ...]:
     if column.dtype.is_nested() or column.dtype in (pl.Binary, pl.Object):
         raise TacitError(
-            f"Column {column.name!r} of {str(path)!r} holds {column.dtype} values, not text; name "
-            "another column."
+            f"Column {shown(column.name)} of {str(path)!r} holds {column.dtype} values, not text; "
+            "name another column."
         )
     return tuple(column.cast(pl.String).str.strip_chars().fill_null("").to_list())

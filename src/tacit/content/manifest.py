@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+import typing
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tacit.errors import TacitError
+from tacit.errors import TacitError, shown
+from tacit.files import reading, refuse_special
 
 FORMAT = 1
 NUMBERS = np.dtype("<f4")  # of a table on disk
@@ -77,25 +79,32 @@ def values_hash(blocks: Iterable[np.ndarray], shape: tuple[int, ...]) -> str:
 
 def read_manifest(path: Path) -> FeatureManifest:
     """The manifest at `path`; a file that is not one is refused."""
+    from pydantic import TypeAdapter
+
+    remedy = "encode again, or remove it"
     try:
-        found = json.loads(path.read_text("utf-8"))
+        with reading(path, remedy):
+            found = json.loads(path.read_bytes().decode("utf-8"))
         if found["format"] != FORMAT:
             raise TacitError(
-                f"{str(path)!r} is of format {found['format']!r}, which this version of tacit does "
-                "not know; encode again."
+                f"{str(path)!r} is of format {shown(found['format'])}, which this version of tacit "
+                "does not know; encode again."
             )
+        kinds = typing.get_type_hints(FeatureManifest)
         return FeatureManifest(
-            **{field.name: found[field.name] for field in fields(FeatureManifest)}
+            **{
+                name: TypeAdapter(kind).validate_python(found[name], strict=True)
+                for name, kind in kinds.items()
+            }
         )
-    except (ValueError, KeyError, TypeError, OSError):
-        raise TacitError(
-            f"{str(path)!r} is not a manifest of a feature table; encode again, or remove it."
-        ) from None
+    except (ValueError, KeyError, TypeError, RecursionError):  # a ValidationError is a ValueError
+        raise TacitError(f"{str(path)!r} is not a manifest of a feature table; {remedy}.") from None
 
 
 def check_manifest(features: Path, value_KF: np.ndarray, ids: Sequence[str]) -> None:
     """Refuse a table that is not the one its manifest was written for; without one, say nothing."""
     path = FeatureManifest.file_of(features)
+    refuse_special(path)
     if not path.is_file():
         return
     manifest = read_manifest(path)

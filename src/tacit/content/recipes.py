@@ -14,7 +14,7 @@ from tacit.content.manifest import FeatureManifest, read_manifest
 from tacit.content.table_files import TableFiles
 from tacit.data.load import PLANTED, find_source
 from tacit.data.sources import SOURCES
-from tacit.errors import TacitError
+from tacit.errors import TacitError, shown
 
 OUTSIDE = ("source", "batch")  # what a manifest's preprocessing says besides the encoder's own
 
@@ -95,6 +95,11 @@ def _planted() -> dict[str, Recipe]:
 def _from(manifest: FeatureManifest) -> Recipe:
     own = {key: said for key, said in manifest.preprocessing.items() if key not in OUTSIDE}
     source = manifest.preprocessing.get("source", {})
+    if not isinstance(source, dict) or not _is_source(source):
+        raise TacitError(
+            f"The manifest of the table {shown(manifest.table)} does not say what it was made of; "
+            "encode again, or remove it."
+        )
     return Recipe(
         manifest.table,
         "image" if manifest.modality == "image" else "text",
@@ -102,6 +107,16 @@ def _from(manifest: FeatureManifest) -> Recipe:
         tuple(source.get("columns", ())),
         source.get("prompt"),
         source.get("placeholder"),
+    )
+
+
+def _is_source(source: Mapping[str, Any]) -> bool:
+    columns = source.get("columns", ())
+    words = (source.get("prompt"), source.get("placeholder"))
+    return (
+        isinstance(columns, list | tuple)
+        and all(isinstance(column, str) for column in columns)
+        and all(word is None or isinstance(word, str) for word in words)
     )
 
 

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import IO
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
-from urllib.request import HTTPRedirectHandler, Request, build_opener
+from urllib.request import HTTPRedirectHandler, Request, build_opener, url2pathname
 
 from tacit.data.load import how_to_get
 from tacit.data.manifest import Manifest, ManifestFile, read_manifest
 from tacit.data.sources import SOURCES
 from tacit.errors import TacitError, nearest
+from tacit.files import refuse_special
 
 Progress = Callable[[str, int, int], None]  # path, bytes so far, bytes in all
 
@@ -97,6 +98,8 @@ def _transfer(file: ManifestFile, part: Path, progress: Progress | None) -> None
         done = 0
     if done == file.bytes:
         return
+    if file.url.lower().startswith("file:"):
+        refuse_special(Path(url2pathname(urlsplit(file.url).path)))
     request = Request(file.url, headers={"Range": f"bytes={done}-"} if done else {})
     with build_opener(_OnlyHttp()).open(request, timeout=TIMEOUT_SECONDS) as response:
         if done and getattr(response, "status", None) != 206:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Literal
@@ -12,7 +12,7 @@ from typing import Literal
 from tacit.data.dataset import Dataset
 from tacit.data.readers import read_path
 from tacit.data.readers.cold_split import read_cold_split
-from tacit.data.rules import Duplicates, MinUser, Rule
+from tacit.data.rules import Duplicates, KCore, MinRating, MinUser, Rule
 from tacit.data.sources import SOURCES, Source
 from tacit.errors import TacitError, nearest
 
@@ -24,13 +24,16 @@ def load(
     *,
     columns: Mapping[str, str] | None = None,
     min_user: int | None = None,
+    min_rating: float | None = None,
+    core: int | None = None,
     duplicates: Literal["earliest", "keep"] = "earliest",
     data_dir: str | Path | None = None,
 ) -> Dataset:
     """A dataset by name or path: read, filtered by its rules, then repeated pairs decided.
 
     A source's rules count rows as published, repeats included. `min_user` takes the place of the
-    source's own user filter. Files of a source are looked for in `data_dir` (or `$TACIT_DATA`),
+    source's own user filter, `core` that of its own k-core; ratings below `min_rating` go before
+    anybody is counted. Files of a source are looked for in `data_dir` (or `$TACIT_DATA`),
     then in the cache.
 
     >>> import tempfile
@@ -41,9 +44,9 @@ def load(
     [3, 2]
     """
     name = str(name_or_path)
-    decide = Duplicates(duplicates)
+    decide, own = Duplicates(duplicates), _own_rules(min_rating, min_user, core)
     if name == PLANTED:
-        return decide.apply(_planted(columns, min_user))
+        return decide.apply(_planted(columns, own))
     source = SOURCES.get(name)
     if source is not None:
         if columns:
@@ -56,9 +59,9 @@ def load(
     else:
         known = nearest(name, [*SOURCES, PLANTED])
         raise TacitError(f"There is no source and no file or folder called {name!r}; {known}")
-    for rule in _with_min_user(rules, min_user):
+    for rule in _together(rules, own):
         dataset = rule.apply(dataset)
-    if source is not None and min_user is None:
+    if source is not None and not own:
         dataset = _compare(dataset, source)
     return decide.apply(dataset)
 
@@ -122,19 +125,36 @@ def _read_source(source: Source, data_dir: str | Path | None) -> Dataset:
     return replace(dataset, notes=(*dataset.notes, *source.notes))
 
 
-def _planted(columns: Mapping[str, str] | None, min_user: int | None) -> Dataset:
-    if columns or min_user is not None:
+def _planted(columns: Mapping[str, str] | None, own: Sequence[Rule]) -> Dataset:
+    if columns or own:
         # Its truth is stored per user and item, and rules do not reach it.
-        raise TacitError("The planted world is complete: leave out --columns and --min-user.")
+        raise TacitError(
+            "The planted world is complete: leave out --columns, --min-user, --min-rating and "
+            "--core."
+        )
     from tacit.data.planted import planted_dataset
 
     return planted_dataset()
 
 
-def _with_min_user(rules: tuple[Rule, ...], min_user: int | None) -> tuple[Rule, ...]:
-    if min_user is None:
-        return rules
-    return (*(rule for rule in rules if not isinstance(rule, MinUser)), MinUser(min_user))
+def _own_rules(
+    min_rating: float | None, min_user: int | None, core: int | None
+) -> tuple[Rule, ...]:
+    """The rules that the caller asks for."""
+    return (
+        *(() if min_rating is None else (MinRating(min_rating),)),
+        *(() if min_user is None else (MinUser(min_user),)),
+        *(() if core is None else (KCore(core),)),
+    )
+
+
+def _together(rules: Sequence[Rule], own: Sequence[Rule]) -> list[Rule]:
+    """The source's rules and the caller's, which take the place of those of their kind. Low ratings
+    go before anybody is counted."""
+    kinds = {type(rule) for rule in own}
+    kept = [rule for rule in rules if type(rule) not in kinds]
+    ratings = [rule for rule in own if isinstance(rule, MinRating)]
+    return [*ratings, *kept, *(rule for rule in own if rule not in ratings)]
 
 
 def _compare(dataset: Dataset, source: Source) -> Dataset:

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from tacit.errors import TacitError, nearest
+from tacit.errors import TacitError, nearest, shown
+from tacit.files import refuse_special, said
 
 SCHEMES = ("http", "https", "file")
 MAX_MANIFEST_BYTES = 1_000_000
@@ -30,27 +31,21 @@ class ManifestFile:
     path: str
 
     def __post_init__(self) -> None:
-        path = PurePosixPath(self.path)
         scheme = self.url.partition(":")[0].lower()
         if scheme not in SCHEMES:
             raise TacitError(
-                f"The address {self.url!r} begins with {scheme!r}; only "
+                f"The address {shown(self.url)} begins with {shown(scheme)}; only "
                 f"{', '.join(SCHEMES)} are read."
             )
         if not _SHA256.fullmatch(self.sha256):
             raise TacitError(
-                f"The sha256 of {self.path!r} must be 64 hexadecimal digits (lower case)."
+                f"The sha256 of {shown(self.path)} must be 64 hexadecimal digits (lower case)."
             )
         if self.bytes < 1:
             raise TacitError(
-                f"The size of {self.path!r} is {self.bytes} bytes; it must be at least 1."
+                f"The size of {shown(self.path)} is {self.bytes} bytes; it must be at least 1."
             )
-        unsafe = path.is_absolute() or ".." in path.parts or not path.parts
-        if unsafe or "\\" in self.path or ":" in self.path or "\0" in self.path:
-            raise TacitError(
-                f"The path {self.path!r} must be relative, with forward slashes, and stay inside "
-                "the destination."
-            )
+        _refuse_outside("path", self.path)
 
 
 @dataclass(frozen=True)
@@ -66,14 +61,17 @@ class Manifest:
     files: tuple[ManifestFile, ...]
 
     def __post_init__(self) -> None:
+        _refuse_outside("name", self.name)  # it names a folder of the cache
         paths = [file.path for file in self.files]
         if not paths or len(paths) > MAX_FILES:
             raise TacitError(
-                f"The manifest of {self.name!r} lists {len(paths)} files; it must list 1 "
+                f"The manifest of {shown(self.name)} lists {len(paths)} files; it must list 1 "
                 f"to {MAX_FILES}."
             )
-        if len(set(paths)) < len(paths):
-            raise TacitError(f"The manifest of {self.name!r} lists one path twice; list each once.")
+        if len({PurePosixPath(path) for path in paths}) < len(paths):
+            raise TacitError(
+                f"The manifest of {shown(self.name)} lists one path twice; list each once."
+            )
 
 
 def read_manifest(path: Path) -> Manifest:
@@ -89,6 +87,7 @@ def read_manifest(path: Path) -> Manifest:
     ...     read_manifest(path).files[0].path
     'a'
     """
+    refuse_special(path)
     try:
         if path.stat().st_size > MAX_MANIFEST_BYTES:
             raise TacitError(
@@ -97,8 +96,8 @@ def read_manifest(path: Path) -> Manifest:
         content = tomllib.loads(path.read_text("utf-8"))
     except FileNotFoundError:
         raise TacitError(f"There is no manifest at {str(path)!r}; check the path.") from None
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise TacitError(f"{str(path)!r} is not a readable TOML file ({error}).") from None
+    except (OSError, ValueError, RecursionError) as error:  # ValueError: no TOML, no UTF-8
+        raise TacitError(f"{str(path)!r} is not a readable TOML file ({said(error)}).") from None
     where = repr(str(path))
     _check(content, {"name": str, "licence": str, "file": list}, where)
     kinds = {"url": str, "sha256": str, "bytes": int, "path": str}
@@ -108,12 +107,23 @@ def read_manifest(path: Path) -> Manifest:
     return Manifest(content["name"], content["licence"], files)
 
 
+def _refuse_outside(what: str, path: str) -> None:
+    """Refuse a path that leads out of the folder it is put under, or that no file could have."""
+    parts = PurePosixPath(path).parts
+    unsafe = path.startswith("/") or ".." in parts or not parts
+    if unsafe or any(mark in path for mark in "\\:") or not path.isprintable():
+        raise TacitError(
+            f"The {what} {shown(path)} must be relative, with forward slashes, and stay inside "
+            "the destination."
+        )
+
+
 def _check(table: Any, kinds: dict[str, type], where: str) -> None:
     if not isinstance(table, dict):
         raise TacitError(f"{where} must be a table with {', '.join(kinds)}.")
     for key in table:
         if key not in kinds:
-            raise TacitError(f"{where} has an unknown entry {key!r}; {nearest(key, kinds)}")
+            raise TacitError(f"{where} has an unknown entry {shown(key)}; {nearest(key, kinds)}")
     for key, kind in kinds.items():
         if type(table.get(key)) is not kind:
             raise TacitError(f"{where} needs an entry {key!r} of type {kind.__name__}.")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tacit.errors import TacitError
+from tacit.errors import TacitError, shown
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +35,8 @@ class FeatureTable:
         if not np.isfinite(value_KF).all():
             bad = ids[int(np.flatnonzero(~np.isfinite(value_KF).all(axis=1))[0])]
             raise TacitError(
-                f"The features of item {bad!r} hold NaN or infinite numbers; fix or drop that row."
+                f"The features of item {shown(bad)} hold NaN or infinite numbers; fix or drop "
+                "that row."
             )
         code_of = {name: code for code, name in enumerate(items)}
         value_IF = np.zeros((len(items), value_KF.shape[1]), dtype=np.float32)
@@ -48,8 +49,8 @@ class FeatureTable:
         if len(ids) and not present_I.any():
             raise TacitError(
                 f"None of the {len(ids)} feature rows belongs to an item of the interactions "
-                f"(first feature id {ids[0]!r}, first item {items[0]!r}); check that both use the "
-                "same ids."
+                f"(first feature id {shown(ids[0])}, first item {shown(items[0])}); check that "
+                "both use the same ids."
             )
         return cls(value_IF, present_I)
 

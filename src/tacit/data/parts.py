@@ -42,17 +42,34 @@ def part_of_rows(dataset: Dataset, rule: SplitRule) -> np.ndarray:
 
 
 def settled(rule: SplitRule, dataset: Dataset) -> SplitRule:
-    """The rule that splits this dataset: `released` is what its file makes of it.
+    """The rule that splits this dataset: `released` is what its file makes of it, and an order by
+    time, where there are no times but labels, is the labels.
 
     >>> from tacit.data.interactions import Interactions
     >>> rows = Interactions.from_ids(["u"] * 3, ["a", "b", "c"], time=[1, 2, 3])
     >>> settled(SplitRule(kind="released"), Dataset("few", rows)).kind
     'leave_one_out'
+    >>> rows = Interactions.from_ids(["u"] * 3, ["a", "b", "c"], label=[0, 1, 2])
+    >>> settled(SplitRule(), Dataset("few", rows)).kind
+    'labels'
     """
-    if rule.kind != "released":
-        return rule
-    labelled = dataset.interactions.label_N is not None
-    return replace(rule, kind="labels" if labelled else "leave_one_out")
+    if rule.kind == "released":
+        labelled = dataset.interactions.label_N is not None
+        return replace(rule, kind="labels" if labelled else "leave_one_out")
+    return replace(rule, kind="labels") if by_labels_instead(rule, dataset) else rule
+
+
+def by_labels_instead(rule: SplitRule, dataset: Dataset) -> bool:
+    """Whether the rule asks for each person's latest by time, and the file has labels instead.
+
+    >>> from tacit.data.interactions import Interactions
+    >>> rows = Interactions.from_ids(["u"] * 3, ["a", "b", "c"], label=[0, 1, 2])
+    >>> by_labels_instead(SplitRule(order="random"), Dataset("few", rows))
+    False
+    """
+    rows = dataset.interactions
+    latest = rule.kind == "leave_one_out" and rule.order == "time"
+    return latest and rows.time_N is None and rows.label_N is not None
 
 
 def timestamps(dataset: Dataset) -> np.ndarray:
@@ -61,7 +78,8 @@ def timestamps(dataset: Dataset) -> np.ndarray:
     if time_N is None:
         raise TacitError(
             f"Dataset {dataset.name!r} has no timestamps, but the split asks for an order by time; "
-            "use --split random, row or item_appearance."
+            f"use {'--split labels, ' if dataset.interactions.label_N is not None else '--split '}"
+            "random, row or item_appearance."
         )
     if time_N.dtype.kind not in "iufM":
         raise TacitError(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol
 
@@ -9,7 +10,9 @@ import numpy as np
 
 from tacit.data.dataset import Dataset, Step
 from tacit.data.interactions import Interactions
-from tacit.errors import TacitError, nearest
+from tacit.errors import TacitError, nearest, shown
+
+MOST = 2**31  # nobody has so many rows
 
 
 class Rule(Protocol):
@@ -75,6 +78,10 @@ class MinRating:
     """
 
     x: float
+
+    def __post_init__(self) -> None:
+        if isinstance(self.x, bool) or not math.isfinite(self.x):
+            raise TacitError(f"The least rating is {self.x!r}; it must be a finite number.")
 
     def apply(self, dataset: Dataset) -> Dataset:
         value_N = dataset.interactions.value_N
@@ -146,8 +153,10 @@ def first_of_pair(interactions: Interactions) -> np.ndarray:
 
 
 def _check_count(what: str, n: int) -> None:
-    if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise TacitError(f"{what} is {n!r}; it must be a whole number of at least 1.")
+    if isinstance(n, bool) or not isinstance(n, int) or not 1 <= n < MOST:
+        raise TacitError(
+            f"{what} is {shown(n)}; it must be a whole number of at least 1 and below {MOST:,}."
+        )
 
 
 def _keep(dataset: Dataset, kept_N: np.ndarray, rule: str) -> Dataset:

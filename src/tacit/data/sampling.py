@@ -23,9 +23,10 @@ from tacit.data.drawing import (
     unblock,
 )
 from tacit.data.views import TrainView
-from tacit.errors import TacitError, nearest
+from tacit.errors import TacitError, nearest, shown
 
 _compiled = compiled(error_model="numpy")
+MOST_NEGATIVES = 1_000_000  # per positive; more than the largest catalogues have items to draw
 
 
 @dataclass(frozen=True)
@@ -42,8 +43,11 @@ class Sampling:
     redraw: Literal["round", "epoch", "once"] = "round"
 
     def __post_init__(self) -> None:
-        if self.negatives < 0:
-            raise TacitError(f"negatives is {self.negatives}; use 0 or more per positive.")
+        if not 0 <= self.negatives <= MOST_NEGATIVES:
+            raise TacitError(
+                f"negatives is {shown(self.negatives)}; use 0 or more per positive, and at most "
+                f"{MOST_NEGATIVES}."
+            )
         if self.redraw not in REDRAW_CODES:
             raise TacitError(
                 f"Unknown redraw {self.redraw!r}: {nearest(self.redraw, REDRAW_CODES)}"

@@ -16,11 +16,17 @@ from tacit import streams
 from tacit.data.candidates import draw_candidates
 from tacit.data.cold_parts import part_of_items
 from tacit.data.dataset import Dataset
-from tacit.data.parts import SHORTEST, TEST, TRAIN, VALID, part_of_rows, settled
+from tacit.data.parts import SHORTEST, TEST, TRAIN, VALID, by_labels_instead, part_of_rows, settled
 from tacit.data.protocol import Protocol
 from tacit.data.views import HeldOut, Lists, Split, TrainView
-from tacit.errors import TacitError
+from tacit.errors import TacitError, shown
 
+FEWEST_EVALUATED = 20  # people: with fewer, one person moves every number by more than 5 %
+BY_LABELS = (
+    "The file has a split label and no timestamps, so the labels are the split (0 train, 1 "
+    "validation, 2 test); --split random, row or item_appearance parts it otherwise."
+)
+MOST_SAMPLED = 1_000_000  # candidates per user
 MOST_HIDDEN = 50_000_000  # 400 MB: what lists of unseen items, one per user, may take
 
 
@@ -37,8 +43,11 @@ def split_dataset(dataset: Dataset, protocol: Protocol) -> Split:
     """
     rows = dataset.interactions
     n_items, n_users = rows.n_items, rows.n_users
-    if protocol.sampled < 0:
-        raise TacitError(f"sampled is {protocol.sampled}; use 0 or more candidates per user.")
+    if not 0 <= protocol.sampled <= MOST_SAMPLED:
+        raise TacitError(
+            f"sampled is {shown(protocol.sampled)}; use 0 or more candidates per user, and at most "
+            f"{MOST_SAMPLED}."
+        )
     part_N = part_of_rows(dataset, protocol.split)
     train, valid, test = (
         Lists.from_pairs(rows.user_N[part_N == part], rows.item_N[part_N == part], n_users)
@@ -108,6 +117,39 @@ def split_dataset(dataset: Dataset, protocol: Protocol) -> Split:
         n_items, train, rows.user_key_U, hidden, dataset.modalities, warm_W, item_key_I
     )
     return Split(view, held_valid, held_test, counts)
+
+
+def cautions(dataset: Dataset, protocol: Protocol, split: Split) -> tuple[str, ...]:
+    """What a reader of results must know of the split itself.
+
+    >>> from tacit.data.interactions import Interactions
+    >>> rows = Interactions.from_ids(["u"] * 3, ["a", "b", "c"], time=[1, 2, 3])
+    >>> few = Dataset("few", rows)
+    >>> cautions(few, Protocol(), split_dataset(few, Protocol()))[0][:43]
+    'Only 1 person can be evaluated on the test:'
+    """
+    notes = []
+    if by_labels_instead(protocol.split, dataset):
+        notes.append(BY_LABELS)
+    if few := few_evaluated(split.counts["evaluated_users"]):
+        notes.append(few)
+    return tuple(notes)
+
+
+def few_evaluated(users: int) -> str | None:
+    """The caution that stands beside numbers over very few people.
+
+    >>> few_evaluated(20) is None
+    True
+    """
+    if users >= FEWEST_EVALUATED:
+        return None
+    people = "1 person" if users == 1 else f"{users} people"
+    return (
+        f"Only {people} can be evaluated on the test: a single one moves every share by "
+        f"{1 / users:.0%}, so differences between methods mean little; use data with at least "
+        f"{FEWEST_EVALUATED}."
+    )
 
 
 def distinct(n_items: int, *parts: Lists) -> Lists:
@@ -205,10 +247,11 @@ def _n_latest_tied(dataset: Dataset) -> int:
 def _refuse_empty(
     dataset: Dataset, protocol: Protocol, in_valid_U: np.ndarray, in_test_U: np.ndarray
 ) -> None:
+    kind = settled(protocol.split, dataset).kind
     for name, evaluated_U in (("validation", in_valid_U), ("test", in_test_U)):
         if not evaluated_U.any():
             raise TacitError(
-                f"Nobody is left to evaluate: under the split {protocol.split.kind!r} none of the "
+                f"Nobody is left to evaluate: under the split {kind!r} none of the "
                 f"{len(evaluated_U)} users of dataset {dataset.name!r} has both a train and a "
                 f"{name} interaction; use longer histories or another split."
             )

@@ -31,9 +31,9 @@ from tacit.engines.history_rows import (
     taken,
 )
 from tacit.engines.leaves import draw_leaf
-from tacit.engines.memory import require_memory
 from tacit.engines.participation import Participants
 from tacit.engines.state import State
+from tacit.memory import require_memory
 
 BLOCK_FLOATS = 2**24  # of leaves that a block may hold copies of
 

@@ -13,9 +13,9 @@ from tacit.core.parts import GradientRule
 from tacit.core.types import ITEMS, Init, Params
 from tacit.data.views import TrainView
 from tacit.engines.leaves import draw_leaf
-from tacit.engines.memory import available_bytes
 from tacit.engines.tuned import TunedRows
 from tacit.errors import TacitError
+from tacit.memory import available_bytes
 
 
 @dataclass(eq=False)

@@ -8,13 +8,16 @@ from __future__ import annotations
 import tomllib
 import types
 import typing
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from tacit.errors import TacitError, nearest
+from tacit.errors import TacitError, nearest, shown
 from tacit.experiment.parts import PART_NAMES, PARTS
+
+LARGEST = 2**63 - 1
 
 
 def encode(value: Any) -> Any:
@@ -51,7 +54,7 @@ def decode(plain: Any, kind: Any, where: str = "") -> Any:
         if inner[-1] is Ellipsis:
             inner = (inner[0],) * len(plain)
         if len(inner) != len(plain):
-            raise TacitError(f"{where} is {plain!r}: it must have {len(inner)} entries.")
+            raise TacitError(f"{where} is {shown(plain)}: it must have {len(inner)} entries.")
         return tuple(
             decode(element, inner[index], f"{where}.{index}") for index, element in enumerate(plain)
         )
@@ -64,7 +67,7 @@ def _decode_table(plain: dict[str, Any], kind: Any, where: str) -> Any:
     if name is not None:
         if not isinstance(name, str) or name not in PARTS:
             ending = nearest(str(name), PARTS)
-            raise TacitError(f"Unknown part {name!r} at {where or 'top'}; {ending}")
+            raise TacitError(f"Unknown part {shown(name)} at {where or 'top'}; {ending}")
         slot, kind = kind, PARTS[name]
     if not is_dataclass(kind):
         raise TacitError(
@@ -75,7 +78,7 @@ def _decode_table(plain: dict[str, Any], kind: Any, where: str) -> Any:
     for key in table:
         if key not in known:
             place = f"{where}.{key}" if where else key
-            raise TacitError(f"Unknown key {place!r}; {nearest(key, known)}")
+            raise TacitError(f"Unknown key {shown(place)}; {nearest(key, known)}")
     values = {
         key: decode(inner, hints[key], f"{where}.{key}" if where else key)
         for key, inner in table.items()
@@ -100,14 +103,48 @@ def _holds_parts(kind: Any) -> bool:
 
 
 def check_leaf(value: Any, kind: Any, where: str) -> Any:
-    """A scalar (or list) checked against its annotated type, lists as tuples."""
+    """A scalar (or list) checked against its annotated type, lists as tuples.
+
+    A truth value is no number, and whole numbers must fit into 64 bits, as arrays hold them.
+    """
     if _holds_parts(kind):
-        raise TacitError(f"{where} is {value!r}, but it must be a part: set one of its fields.")
+        raise TacitError(
+            f"{where} is {shown(value)}, but it must be a part: set one of its fields."
+        )
+    for scalar in _scalars(value):
+        if isinstance(scalar, bool):
+            if not _allows_truth(kind):
+                raise TacitError(
+                    f"{where} is {scalar}: input should be a valid number or word, not true or "
+                    "false."
+                )
+        elif isinstance(scalar, int) and not -LARGEST <= scalar <= LARGEST:
+            raise TacitError(
+                f"{where} is {shown(scalar)}; a whole number must lie between -{LARGEST} and "
+                f"{LARGEST}."
+            )
     try:
         return TypeAdapter(kind).validate_python(value)
     except ValidationError as error:
         problem = error.errors()[0]["msg"]
-        raise TacitError(f"{where} is {value!r}: {_plain_words(problem)}.") from error
+        raise TacitError(f"{where} is {shown(value)}: {_plain_words(problem)}.") from error
+
+
+def _scalars(value: Any) -> Iterator[Any]:
+    """What lists and tables hold, however deep."""
+    if isinstance(value, (list, tuple, dict)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _scalars(inner)
+    else:
+        yield value
+
+
+def _allows_truth(kind: Any) -> bool:
+    """Whether true and false are among the values of an annotation."""
+    return kind in (bool, Any) or any(
+        choice is True or choice is False or _allows_truth(choice)
+        for choice in typing.get_args(kind)
+    )
 
 
 def _plain_words(message: str) -> str:
@@ -149,5 +186,5 @@ def _literal(text: str, kind: Any) -> Any:
         return None
     try:
         return tomllib.loads(f"value = {text}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML, thousands of digits, thousands of brackets
         return text

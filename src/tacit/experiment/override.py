@@ -10,13 +10,15 @@ from typing import Any
 from tacit.core.method import Method
 from tacit.errors import TacitError
 from tacit.experiment.plugins import apply_plugin
-from tacit.experiment.resolve import apply_set, named_truly, protocol_named, split_named
+from tacit.experiment.resolve import apply_set, named_truly, protocol_named, with_split
 from tacit.experiment.spec import Experiment
 
 # Flags that are a single field of the experiment, and its path.
 FIELDS = {
     "data": "data.name",
     "min_user": "data.min_user",
+    "min_rating": "data.min_rating",
+    "core": "data.core",
     "duplicates": "protocol.duplicates",
     "rounds": "rounds",
     "seed": "seed",
@@ -64,8 +66,9 @@ def override(
         chosen = protocol_named(protocol, experiment.name, experiment.plugins)
         experiment = replace(experiment, protocol=chosen)
     if split is not None:
-        rule = split_named(split, experiment.protocol.split)
-        experiment = replace(experiment, protocol=replace(experiment.protocol, split=rule))
+        name = given.get("data") or experiment.data.name
+        changed = with_split(experiment.protocol, split, name)
+        experiment = replace(experiment, protocol=changed)
     if columns is not None:
         spec = replace(experiment.data, columns=tuple(sorted(columns.items())))
         experiment = replace(experiment, data=spec)

@@ -10,9 +10,10 @@ import numpy as np
 
 from tacit.data.dataset import Dataset
 from tacit.engines.explain import fused
-from tacit.errors import TacitError
+from tacit.errors import TacitError, listed, shown
 from tacit.experiment.explain import Reason, reasons
 from tacit.experiment.person_scores import OpenRun, known_scores, newcomer_scores
+from tacit.files import reading, refuse_special
 
 
 @dataclass(frozen=True)
@@ -60,7 +61,9 @@ def recommend(
     rows, new = run.prepared.dataset.interactions, run.new
     if user is not None:
         if user not in rows.users:
-            raise TacitError(f"No user {user!r} in {run.experiment.data.name}; {_some(rows.users)}")
+            raise TacitError(
+                f"No user {shown(user)} in {run.experiment.data.name}; {_some(rows.users)}"
+            )
         code = rows.users.index(user)
         known = np.unique(rows.item_N[rows.user_N == code])
         scores = known_scores(run, code)
@@ -93,12 +96,15 @@ def recommend(
 def read_history(path: Path, dataset: Dataset, existing_W: np.ndarray) -> np.ndarray:
     """Item codes of a file with one item id per line; an id that did not exist in training is
     refused."""
+    refuse_special(path)
     if not path.is_file():
         raise TacitError(
             f"No file at {str(path)!r}; --history takes a file with one item id a line."
         )
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        with reading(path, "--history takes a file with one item id a line"):
+            content = path.read_bytes()
+        lines = content.decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise TacitError(
             f"{str(path)!r} is not a text file; write one item id per line."
@@ -111,14 +117,14 @@ def read_history(path: Path, dataset: Dataset, existing_W: np.ndarray) -> np.nda
     for number, name in enumerate(ids, 1):
         if name not in code_of:
             raise TacitError(
-                f"Item {name!r} (entry {number} of {str(path)!r}) is not in the catalogue; "
+                f"Item {shown(name)} (entry {number} of {str(path)!r}) is not in the catalogue; "
                 f"{_some(items)}"
             )
     return np.unique([code_of[name] for name in ids])
 
 
 def _some(names: tuple[str, ...]) -> str:
-    return f"ids look like {', '.join(names[:3])}."
+    return f"ids look like {listed(names[:3])}."
 
 
 def _reasons(run: OpenRun, code: int, item_K: np.ndarray) -> dict[int, Reason]:

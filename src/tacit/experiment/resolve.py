@@ -43,6 +43,8 @@ def resolve(
     split: str | None = None,
     columns: Mapping[str, str] | None = None,
     min_user: int | None = None,
+    min_rating: float | None = None,
+    core: int | None = None,
     duplicates: str | None = None,
     participation: float | None = None,
     engine: str = "auto",
@@ -69,10 +71,7 @@ def resolve(
     chosen = protocol_named(protocol, method, plugins)
     if split is None and isinstance(built, Method) and built.cold is not None:
         split = "cold"
-    if split in COLD_SPLITS:
-        chosen = _cold(chosen, split, data)
-        split = None
-    elif (
+    if (
         split is None
         and not chosen.split.is_cold
         and data in SOURCES
@@ -82,7 +81,7 @@ def resolve(
         # under their protocols, chance under ours
         split = "random" if chosen.is_clean else "item_appearance"
     if split is not None:
-        chosen = replace(chosen, split=split_named(split, chosen.split))
+        chosen = with_split(chosen, split, data)
     if duplicates is not None:
         kind = _hint(Protocol, "duplicates")
         chosen = replace(chosen, duplicates=check_leaf(duplicates, kind, "duplicates"))
@@ -92,7 +91,13 @@ def resolve(
         rounds=paper_rounds(method, plugins) if rounds is None else rounds,
         preset=preset,
         plugins=tuple(plugins),
-        data=DataSpec(data, tuple(sorted((columns or {}).items())), min_user),
+        data=DataSpec(
+            data,
+            tuple(sorted((columns or {}).items())),
+            min_user,
+            None if min_rating is None else float(min_rating),
+            core,
+        ),
         protocol=chosen,
         participation=Participation(1.0 if participation is None else participation),
         seed=seed,
@@ -164,6 +169,17 @@ def protocol_named(name: str, method: str, plugins: Sequence[str]) -> Protocol:
     if name not in PROTOCOLS:
         raise TacitError(f"Unknown protocol {name!r}; {nearest(name, [*PROTOCOLS, 'paper'])}")
     return PROTOCOLS[name]
+
+
+def with_split(protocol: Protocol, split: str, data: str) -> Protocol:
+    """A protocol with the split of that short name, for the data of that name or path.
+
+    >>> with_split(PROTOCOLS["clean"], "cold", "planted").split.kind
+    'cold'
+    """
+    if split in COLD_SPLITS:
+        return _cold(protocol, split, data)
+    return replace(protocol, split=split_named(split, protocol.split))
 
 
 def _cold(protocol: Protocol, split: str, data: str) -> Protocol:

@@ -12,13 +12,13 @@ from tacit.core.method import Method
 from tacit.core.types import Task
 from tacit.data.protocol import CLEAN, Protocol
 from tacit.engines.participation import Participation
-from tacit.errors import TacitError
+from tacit.errors import TacitError, shown
 from tacit.evaluation.metrics import parse_metric
 
 
 @dataclass(frozen=True)
 class DataSpec:
-    """Which data: a named source or a path, how its columns are called, and a user filter.
+    """Which data: a named source or a path, how its columns are called, and what is filtered out.
 
     >>> DataSpec().name
     'planted'
@@ -27,6 +27,8 @@ class DataSpec:
     name: str = "planted"
     columns: tuple[tuple[str, str], ...] = ()  # (role, column), for files with names of their own
     min_user: int | None = None  # overrides the source's own rule
+    min_rating: float | None = None  # rows with a lower rating are dropped first
+    core: int | None = None  # the k of a k-core; overrides the source's own
 
 
 @dataclass(frozen=True)
@@ -56,9 +58,16 @@ class Experiment:
         """Refuse numbers that make no sense, before anything is read or written."""
         for name, value in (("rounds", self.rounds), ("evaluate_every", self.evaluate_every)):
             if value < 1:
-                raise TacitError(f"{name} is {value}; it must be at least 1.")
-        if not 0 <= self.seed < 2**31:
-            raise TacitError(f"seed is {self.seed}; it must lie between 0 and 2147483647.")
+                raise TacitError(f"{name} is {shown(value)}; it must be at least 1.")
+            if value >= 2**31:
+                raise TacitError(f"{name} is {shown(value)}; it must be below 2147483648.")
+        for name, value in (
+            ("seed", self.seed),
+            ("protocol.split.seed", self.protocol.split.seed),
+            ("protocol.candidate_seed", self.protocol.candidate_seed),
+        ):
+            if not 0 <= value < 2**31:
+                raise TacitError(f"{name} is {shown(value)}; it must lie between 0 and 2147483647.")
         if not _is_text(self.data.name):
             raise TacitError(
                 f"The data's name {self.data.name!r} is no valid text, so no file can record it; "

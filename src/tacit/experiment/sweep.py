@@ -22,6 +22,7 @@ from tacit.experiment.grid import (
     points,
 )
 from tacit.experiment.names import dataset_name
+from tacit.experiment.prepare import cautions_of
 from tacit.experiment.result import read_ranks
 from tacit.experiment.spec import Experiment
 from tacit.experiment.sweep_files import write_sweep
@@ -118,7 +119,7 @@ def _sweep(
         raise TacitError("Every setting diverged; sweep over smaller rates.")
     values = [float("-inf") if row.validation is None else row.validation for row in rows]
     chosen = int(np.argmax(values))  # the first of equals
-    said = [*notes]
+    said = [*cautions_of(result), *notes]
     tied = values.count(values[chosen]) > 1
     if tied:
         said.append("Several settings are equal on validation; the first of them is marked.")

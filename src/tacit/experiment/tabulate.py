@@ -14,7 +14,7 @@ from tacit.evaluation.references import chance, popularity
 from tacit.evaluation.significance import Spread, holm, paired_bootstrap, per_user_over_seeds
 from tacit.experiment.comparison import Comparison, Entrant, Row, Values, choose
 from tacit.experiment.folder import RunFolder
-from tacit.experiment.prepare import prepare
+from tacit.experiment.prepare import cautions_of, prepare
 from tacit.experiment.result import read_ranks
 from tacit.experiment.spec import Experiment
 
@@ -84,7 +84,7 @@ def tabulate(entrants: Sequence[Entrant], metric: str, against: str) -> Comparis
         users=len(user_E),
         rows=rows,
         reference=_references(first, entrants[0].experiments[0], names),
-        notes=_notes(rows),
+        notes=(*cautions_of(first), *_notes(rows)),
     )
 
 

@@ -13,9 +13,10 @@ from typing import Any
 
 from pydantic import StrictInt
 
-from tacit.errors import TacitError, nearest
+from tacit.errors import TacitError, nearest, shown
 from tacit.experiment.codec import check_leaf, decode, encode
 from tacit.experiment.spec import Experiment
+from tacit.files import reading, refuse_special, said
 
 SHORT_KEYS: dict[str, Any] = {
     "method": str,
@@ -28,6 +29,8 @@ SHORT_KEYS: dict[str, Any] = {
     "split": str,
     "columns": dict[str, str],
     "min_user": StrictInt,
+    "min_rating": float,
+    "core": StrictInt,
     "duplicates": str,
     "participation": float,
     "engine": str,
@@ -81,23 +84,28 @@ def loads(text: str) -> Experiment:
 
 def read_config(path: Path) -> Experiment | dict[str, Any]:
     """A TOML file: the experiment if it is the saved form, else arguments of `resolve`."""
+    refuse_special(path)
     if not path.is_file():
         raise TacitError(f"No file at {str(path)!r}; check the path after --config.")
     try:
-        plain = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise TacitError(f"{str(path)!r} is not TOML: {error}.") from error
-    if isinstance(plain.get("method"), dict):
+        with reading(path, "check the path after --config"):
+            content = path.read_bytes()
+        plain = tomllib.loads(content.decode("utf-8"))
+        if not isinstance(plain.get("method"), dict):
+            return _short(plain, path)
         experiment: Experiment = decode(plain, Experiment)
-        experiment.check()
-        return experiment
-    return _short(plain, path)
+    except (ValueError, RecursionError) as error:  # no UTF-8, thousands of digits or brackets
+        raise TacitError(f"{str(path)!r} is not TOML: {said(error)}.") from error
+    experiment.check()
+    return experiment
 
 
 def _short(plain: dict[str, Any], path: Path) -> dict[str, Any]:
     for key in plain:
         if key not in SHORT_KEYS:
-            raise TacitError(f"Unknown key {key!r} in {str(path)!r}; {nearest(key, SHORT_KEYS)}")
+            raise TacitError(
+                f"Unknown key {shown(key)} in {str(path)!r}; {nearest(key, SHORT_KEYS)}"
+            )
     arguments = {
         key: check_leaf(value, SHORT_KEYS[key], f"{key} in {str(path)!r}")
         for key, value in plain.items()

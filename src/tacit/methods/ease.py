@@ -12,7 +12,7 @@ import numpy as np
 import scipy.sparse
 
 from tacit.data.views import TrainView
-from tacit.engines.memory import require_memory
+from tacit.memory import require_memory
 from tacit.methods.entry import METHODS, Entry
 
 

@@ -20,8 +20,8 @@ from torch import Tensor
 from tacit.core.direct import ClientData
 from tacit.core.types import Init, Params, Task
 from tacit.data.sampling import Sampling
-from tacit.engines.memory import require_memory
 from tacit.errors import TacitError
+from tacit.memory import require_memory
 from tacit.methods.ease import Ease
 from tacit.methods.entry import METHODS, Entry
 

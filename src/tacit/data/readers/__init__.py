@@ -13,7 +13,8 @@ from tacit.data.readers.columns import ROLES, parse_columns
 from tacit.data.readers.features import read_modalities
 from tacit.data.readers.frame import from_frame
 from tacit.data.readers.quirks import NO_QUIRKS, Quirks
-from tacit.errors import TacitError
+from tacit.errors import TacitError, listed
+from tacit.files import reading
 
 __all__ = ["READERS", "ROLES", "Quirks", "Reader", "from_frame", "parse_columns", "read_path"]
 
@@ -67,10 +68,11 @@ def read_path(
     path = Path(path)
     if not os.path.exists(path):  # unlike Path.exists, false for names that are too long
         raise TacitError(f"There is no file or folder at {str(path)!r}; check the path.")
-    for reader in READERS.values():
-        if reader.matches(path):
-            return _with_features(reader.read(path, columns, name, quirks), path)
-    raise TacitError(_unknown(path))
+    with reading(path, "check that it may be read"):
+        for reader in READERS.values():
+            if reader.matches(path):
+                return _with_features(reader.read(path, columns, name, quirks), path)
+        raise TacitError(_unknown(path))
 
 
 def _with_features(dataset: Dataset, path: Path) -> Dataset:
@@ -84,7 +86,7 @@ def _unknown(path: Path) -> str:
     known = "; ".join(reader.title for reader in READERS.values())
     if path.is_dir():
         files = sorted(file.name for file in path.iterdir())
-        listing = ", ".join(files[:8]) + (", …" if len(files) > 8 else "") if files else "nothing"
+        listing = listed(files[:8]) + (", …" if len(files) > 8 else "") if files else "nothing"
         return (
             f"The folder {str(path)!r} is in no known layout: it holds {listing}; known: {known}."
         )

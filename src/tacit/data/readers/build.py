@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import polars as pl
@@ -10,9 +10,12 @@ import polars as pl
 from tacit.data.interactions import Interactions
 from tacit.data.readers.columns import resolve
 from tacit.data.readers.quirks import NO_QUIRKS, Quirks
-from tacit.errors import TacitError
+from tacit.errors import TacitError, shown
 
-_DATE_FORMATS = ("%Y-%m-%d", "%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f")
+# Dates as people write them, without a zone and with one (Z, +02:00, +0200, +02).
+_DAYS = ("%Y-%m-%d",)
+_MOMENTS = tuple(f"%Y-%m-%d{between}{clock}" for between in " T" for clock in ("%T%.f", "%R"))
+_ZONED = tuple(f"{moment}%#z" for moment in _MOMENTS)
 _EXACT = 2.0**53  # float64 holds every whole number below this
 
 
@@ -60,8 +63,8 @@ def ids_of(column: pl.Series, where: str) -> pl.Series:
     missing = (text.is_null() | (text == "")).fill_null(True)
     if missing.any():
         raise TacitError(
-            f"Data row {_first(missing)} of {where!r} has no id in column {column.name!r}; drop "
-            "such rows or give them an id."
+            f"Data row {_first(missing)} of {where!r} has no id in column {shown(column.name)}; "
+            "drop such rows or give them an id."
         )
     return text
 
@@ -69,28 +72,50 @@ def ids_of(column: pl.Series, where: str) -> pl.Series:
 def _times(column: pl.Series, where: str, quirks: Quirks) -> np.ndarray:
     if quirks.repaired_times and column.dtype == pl.String:
         column = column.replace(quirks.repaired_times)
-    time_N = _numbers(_epoch(column), where, "a number or a date such as 2024-01-31")
+    time_N = _numbers(_epoch(column, where), where, "a number or a date such as 2024-01-31")
     if time_N.dtype.kind == "f" and (time_N == np.round(time_N)).all():
         time_N = time_N.astype(np.int64) if (abs(time_N) < _EXACT).all() else time_N
     if not quirks.negative_times and (time_N < 0).any():
         row = int(np.flatnonzero(time_N < 0)[0])
         raise TacitError(
-            f"Column {column.name!r} of {where!r} is {time_N[row]} in data row {row + 1}; times "
-            "must not be negative."
+            f"Column {shown(column.name)} of {where!r} is {time_N[row]} in data row {row + 1}; "
+            "times must not be negative."
         )
     return time_N
 
 
-def _epoch(column: pl.Series) -> pl.Series:
+def _epoch(column: pl.Series, where: str) -> pl.Series:
     """Dates as microseconds since 1970; anything else is handed back as it is."""
     if column.dtype in (pl.Date, pl.Datetime):
         return column.dt.epoch("us")
-    if column.dtype == pl.String and column.str.contains("^\\d{4}-").any():
-        for form in _DATE_FORMATS:
-            moment = column.str.strip_chars().str.to_datetime(form, strict=False, time_unit="us")
-            if moment.null_count() == 0:
-                return moment.dt.epoch("us")
-    return column
+    if column.dtype != pl.String or not column.str.contains("^\\s*\\d{4}-").any():
+        return column
+    # a blank before the zone, and the word UTC for Z, are common as well
+    text = column.str.strip_chars().str.replace(r"\s*(UTC|Z|z)$", "Z")
+    text = text.str.replace(r"\s+([+-]\d{2}:?(\d{2})?)$", "$1")
+    plain, zoned = _moments(text, (*_DAYS, *_MOMENTS)), _moments(text, _ZONED)
+    unread = plain.is_null() & zoned.is_null()
+    if unread.any():
+        row = _first(unread)
+        raise _unreadable(column, row, f"{shown(column[row - 1])}, which is not a date,", where)
+    if plain.null_count() and zoned.null_count():
+        row = _first((plain if zoned[0] is None else zoned).is_null())
+        said = f"{shown(column[row - 1])} and {shown(column[0])}, with a zone and without,"
+        raise _unreadable(column, row, said, where, also=1)
+    return (zoned if plain.null_count() else plain).dt.epoch("us")
+
+
+def _moments(text: pl.Series, forms: Sequence[str]) -> pl.Series:
+    """Each text read by the first form that fits it; null where none does."""
+    found = pl.Series(text.name, [None] * len(text), dtype=pl.Datetime("us"))
+    for form in forms:
+        if not found.null_count():
+            break
+        moment = text.str.to_datetime(form, strict=False, time_unit="us", ambiguous="null")
+        if moment.dtype.time_zone is not None:  # type: ignore[attr-defined]
+            moment = moment.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+        found = found.zip_with(found.is_not_null(), moment)
+    return found
 
 
 def _numbers(column: pl.Series, where: str, kind: str = "a number") -> np.ndarray:
@@ -107,16 +132,10 @@ def _numbers(column: pl.Series, where: str, kind: str = "a number") -> np.ndarra
     if bad.any():
         row = _first(bad)
         value = column[row - 1]
-        if value is None or value == "":
-            said = "empty"
-        elif number[row - 1] is None:
-            said = f"{value!r}, which is not {kind},"
-        else:
-            said = f"{value}, which is not finite,"
-        raise TacitError(
-            f"Column {column.name!r} of {where!r} is {said} in data row {row}; fix or drop that "
-            "row or name another column."
-        )
+        said = f"{shown(value)}, which is not {kind},"
+        if number[row - 1] is not None:
+            said = f"{str(value)[:60]}, which is not finite,"
+        raise _unreadable(column, row, said, where)
     return number.to_numpy()
 
 
@@ -126,8 +145,8 @@ def _labels(column: pl.Series, where: str) -> np.ndarray:
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
         raise TacitError(
-            f"Column {column.name!r} of {where!r} is {column[row]} in data row {row + 1}; a split "
-            "label must be 0 (train), 1 (validation) or 2 (test)."
+            f"Column {shown(column.name)} of {where!r} is {str(column[row])[:60]} in data row "
+            f"{row + 1}; a split label must be 0 (train), 1 (validation) or 2 (test)."
         )
     return label_N
 
@@ -136,8 +155,21 @@ def _first(mask: pl.Series) -> int:
     return int(mask.arg_true()[0]) + 1
 
 
+def _unreadable(
+    column: pl.Series, row: int, said: str, where: str, also: int | None = None
+) -> TacitError:
+    """What stands in a row, and perhaps in another that does not go with it."""
+    if column[row - 1] in (None, ""):
+        said = "empty"
+    rows = f"row {row}" if also is None else f"rows {row} and {also}"
+    remedy = "fix or drop that row or name another column" if also is None else "write both alike"
+    return TacitError(
+        f"Column {shown(column.name)} of {where!r} is {said} in data {rows}; {remedy}."
+    )
+
+
 def _wrong_kind(column: pl.Series, where: str, wanted: str) -> TacitError:
     return TacitError(
-        f"Column {column.name!r} of {where!r} holds {column.dtype} values where {wanted} belong; "
-        "name another column."
+        f"Column {shown(column.name)} of {where!r} holds {str(column.dtype)[:60]} values where "
+        f"{wanted} belong; name another column."
     )

@@ -37,7 +37,7 @@ def read(
         count, *articles = line.split() or ["0"]
         if count != str(len(articles)):
             raise TacitError(
-                f"Line {user + 1} of {str(file)!r} announces {count} articles but lists "
+                f"Line {user + 1} of {str(file)!r} announces {count[:20]} articles but lists "
                 f"{len(articles)}; copy the file again."
             )
         users.extend([user] * len(articles))

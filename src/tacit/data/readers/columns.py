@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from tacit.errors import TacitError, nearest
+from tacit.errors import TacitError, listed, nearest, shown
 
 ROLES = ("user", "item", "time", "value", "label")
 
@@ -39,8 +39,8 @@ def parse_columns(text: str) -> dict[str, str]:
         role, _, name = (part.strip() for part in pair.partition("="))
         if not role or not name or role in columns:
             raise TacitError(
-                f"Columns {text!r} cannot be read at {pair.strip()!r}; write each role once, for "
-                "example user=NAME,item=NAME,time=NAME."
+                f"Columns {shown(text)} cannot be read at {shown(pair.strip())}; write each role "
+                "once, for example user=NAME,item=NAME,time=NAME."
             )
         columns[role] = name
     return columns
@@ -60,23 +60,23 @@ def resolve(names: Sequence[str], columns: Mapping[str, str] | None, where: str)
     given = dict(columns or {})
     for role, name in given.items():
         if role not in ROLES:
-            raise TacitError(f"There is no column role {role!r}; {nearest(role, ROLES)}")
+            raise TacitError(f"There is no column role {shown(role)}; {nearest(role, ROLES)}")
         if name not in names:
-            raise TacitError(f"{where!r} has no column {name!r}; {nearest(name, names)}")
+            raise TacitError(f"{where!r} has no column {shown(name)}; {nearest(name, names)}")
     searched = ROLES if columns is None else ("user", "item")
     found = {role: _usual(names, role, where) for role in searched if role not in given}
     chosen = {role: given.get(role) or found.get(role) for role in ROLES}
     for role in ("user", "item"):
         if not chosen[role]:
             raise TacitError(
-                f"No column of {where!r} looks like the {role}; it has {', '.join(names)}: say "
+                f"No column of {where!r} looks like the {role}; it has {listed(names)}: say "
                 "which is which, for example --columns user=NAME,item=NAME,time=NAME."
             )
     result = {role: name for role, name in chosen.items() if name}
     if len(set(result.values())) < len(result):
         raise TacitError(
             f"One column of {where!r} was named for two roles "
-            f"({', '.join(f'{role}={name}' for role, name in result.items())}); name one for each."
+            f"({listed(f'{role}={name}' for role, name in result.items())}); name one for each."
         )
     return result
 
@@ -86,8 +86,8 @@ def _usual(names: Sequence[str], role: str, where: str) -> str | None:
         matching = [name for name in names if plain(name) == usual]
         if len(matching) > 1:
             raise TacitError(
-                f"Columns {' and '.join(matching)} of {where!r} both look like the {role}; say "
-                f"which one it is, for example --columns {role}={matching[0]}."
+                f"Columns {matching[0][:60]} and {matching[1][:60]} of {where!r} both look like "
+                f"the {role}; say which one it is, for example --columns {role}={matching[0][:60]}."
             )
         if matching:
             return matching[0]

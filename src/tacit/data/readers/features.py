@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
 
 from tacit.content.manifest import check_manifest
 from tacit.data.modalities import FeatureTable, Modalities
-from tacit.errors import TacitError
+from tacit.errors import TacitError, shown
+from tacit.files import reading
+from tacit.memory import require_memory
+
+_LESS = "use a smaller table or a machine with more memory"
 
 
 def read_array(path: Path) -> np.ndarray:
     """A matrix of numbers from a `.npy` file; pickled objects are never loaded."""
-    try:
-        value_KF = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError, OSError):
-        raise TacitError(
-            f"{str(path)!r} is not a readable .npy matrix of numbers; write it with numpy.save."
-        ) from None
+    with reading(path, "check that it is a file and may be read"):
+        # the table is read, then lined up with the catalogue in 32 bits
+        needed = path.stat().st_size * 2
+        require_memory(needed, what=f"The numbers of {str(path)!r}", hint=_LESS)
+        try:
+            value_KF = np.load(path, allow_pickle=False)
+        except (OSError, MemoryError):
+            raise
+        except Exception:  # a damaged header fails in as many ways as Python can be misspelt
+            raise TacitError(
+                f"{str(path)!r} is not a readable .npy matrix of numbers; write it with numpy.save."
+            ) from None
     if (
         not isinstance(value_KF, np.ndarray)
         or value_KF.ndim != 2
@@ -32,10 +43,8 @@ def read_array(path: Path) -> np.ndarray:
 
 def read_feature_ids(path: Path) -> list[str]:
     """The item of each row: one id per line."""
-    try:
+    with reading(path, "it must be a text file with one item id per line"):
         ids = path.read_text("utf-8-sig").split("\n")
-    except (UnicodeDecodeError, OSError):
-        raise TacitError(f"{str(path)!r} is not a text file with one item id per line.") from None
     return [line.strip() for line in (ids[:-1] if ids[-1] == "" else ids)]
 
 
@@ -48,8 +57,8 @@ def read_feature_table(path: Path, ids: list[str], items: tuple[str, ...]) -> Fe
             "there must be one id per row."
         )
     if len(set(ids)) < len(ids):
-        repeated = next(name for position, name in enumerate(ids) if name in ids[:position])
-        raise TacitError(f"Item {repeated!r} is listed twice for {str(path)!r}; list it once.")
+        repeated = next(name for name, number in Counter(ids).items() if number > 1)
+        raise TacitError(f"Item {shown(repeated)} is listed twice for {str(path)!r}; list it once.")
     check_manifest(path, value_KF, ids)
     try:
         return FeatureTable.align(value_KF, ids, items)

@@ -20,7 +20,7 @@ from tacit.data.readers.inter_file import inter_file
 from tacit.data.readers.quirks import NO_QUIRKS, Quirks
 from tacit.data.readers.text_file import first_line, read_text_table, separator_of
 from tacit.data.readers.texts import texts_from
-from tacit.errors import TacitError
+from tacit.errors import TacitError, shown
 
 ITEM_MAPPING = "i_id_mapping.csv"  # what the items were called before they were numbered
 
@@ -87,8 +87,8 @@ def _table(file: Path, items: tuple[str, ...]) -> FeatureTable:
     stranger = next((item for item in items if item not in known), None)
     if stranger is not None:
         raise TacitError(
-            f"{str(file)!r} has {n_rows} rows, so no row for item {stranger!r}; in this layout row "
-            "k belongs to item k, counted from 0."
+            f"{str(file)!r} has {n_rows} rows, so no row for item {shown(stranger)}; in this "
+            "layout row k belongs to item k, counted from 0."
         )
     return read_feature_table(file, [str(row) for row in range(n_rows)], items)
 

@@ -14,7 +14,7 @@ from tacit.data.readers.parquet_file import read_parquet
 from tacit.data.readers.quirks import NO_QUIRKS, Quirks
 from tacit.data.readers.text_file import read_text_table
 from tacit.data.readers.texts import texts_from
-from tacit.errors import TacitError
+from tacit.errors import TacitError, listed
 
 FILES = ("interactions.parquet", "interactions.csv.gz", "interactions.csv")
 ITEM_FILES = ("items.csv.gz", "items.csv")
@@ -59,6 +59,6 @@ def _texts(folder: Path, interactions: Interactions) -> dict[str, tuple[str, ...
     item = next((name for name in frame.columns if plain(name) == "itemid"), None)
     if item is None:
         raise TacitError(
-            f"{str(file)!r} has no column item_id; it has {', '.join(frame.columns)}: rename one."
+            f"{str(file)!r} has no column item_id; it has {listed(frame.columns)}: rename one."
         )
     return texts_from(frame, item, interactions.items)

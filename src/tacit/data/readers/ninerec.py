@@ -12,7 +12,7 @@ from tacit.data.readers.build import interactions_from
 from tacit.data.readers.quirks import NO_QUIRKS, Quirks
 from tacit.data.readers.text_file import first_line, read_text_table
 from tacit.data.readers.texts import texts_from
-from tacit.errors import TacitError
+from tacit.errors import TacitError, listed
 
 _PAIR = "_pair.csv"
 
@@ -47,7 +47,7 @@ def _pair_file(path: Path) -> Path:
     files = sorted(path.glob(f"*{_PAIR}"))
     if len(files) > 1:
         raise TacitError(
-            f"{str(path)!r} holds several datasets ({', '.join(file.name for file in files)}); "
+            f"{str(path)!r} holds several datasets ({listed(file.name for file in files)}); "
             "name one of these files."
         )
     return files[0]

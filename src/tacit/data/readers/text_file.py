@@ -5,31 +5,44 @@ from __future__ import annotations
 import csv
 import gzip
 import zlib
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import polars as pl
 
-from tacit.errors import TacitError
+from tacit.errors import TacitError, shown
+from tacit.files import reading, refuse_special
+from tacit.memory import available_bytes
 
 # Two colons first: a single separator inside a MovieLens title must not win over them.
 SEPARATORS = ("::", "\t", ",", ";", "|", " ")
 _GZIP = b"\x1f\x8b"
 _HEAD = 65536
+_PIECE = 1 << 24
+MEMORY_PER_BYTE = 8  # of text, unpacked: about what reading a table takes
 
 
 def read_bytes(path: Path) -> bytes:
-    """The content of a text file, unpacked if it is gzipped; empty and binary files are refused."""
-    try:
-        data = path.read_bytes()
-        if data.startswith(_GZIP):
-            data = gzip.decompress(data)
-    except (EOFError, zlib.error, gzip.BadGzipFile):
+    """The content of a text file, unpacked if it is gzipped.
+
+    Empty and binary files are refused, and those that do not fit into memory, before they fill it.
+    """
+    with reading(path, "check that it is a file and may be read"):
+        free = available_bytes()
+        most = None if free is None else free // MEMORY_PER_BYTE
+        try:
+            data = _unpacked(path, most)
+        except (EOFError, zlib.error, gzip.BadGzipFile):
+            raise TacitError(
+                f"{str(path)!r} is a damaged or cut-off gzip file; copy it again."
+            ) from None
+    if data is None:
+        assert most is not None
         raise TacitError(
-            f"{str(path)!r} is a damaged or cut-off gzip file; copy it again."
-        ) from None
-    except OSError as error:
-        raise TacitError(f"{str(path)!r} cannot be read ({error.strerror}).") from None
+            f"{str(path)!r} holds more than {most / 1e9:.1f} GB of text, which is what fits into "
+            "the memory that is free; use a smaller file or a machine with more memory."
+        )
     if not data.strip():
         raise TacitError(f"{str(path)!r} is empty; it needs a header and one line per interaction.")
     if b"\0" in data[:_HEAD]:
@@ -40,8 +53,25 @@ def read_bytes(path: Path) -> bytes:
     return data
 
 
+def _unpacked(path: Path, most: int | None) -> bytes | None:
+    """The bytes of a file, gzipped or not; None as soon as there are more than `most`."""
+    pieces: list[bytes] = []
+    n_bytes = 0
+    with path.open("rb") as file:
+        zipped = file.read(2) == _GZIP
+        file.seek(0)
+        with gzip.open(file) if zipped else file as stream:
+            while piece := stream.read(_PIECE):
+                n_bytes += len(piece)
+                if most is not None and n_bytes > most:
+                    return None
+                pieces.append(piece)
+    return b"".join(pieces)
+
+
 def first_line(path: Path) -> str:
     """The first line, or "" when the file is not readable text: for looking, never for judging."""
+    refuse_special(path)
     try:
         with path.open("rb") as file:
             zipped = file.read(2) == _GZIP
@@ -93,6 +123,11 @@ def read_text_table(
             )
         frame = frame.rename(dict(zip(frame.columns, names, strict=False)))
     else:
+        if any("\n" in name for name in frame.columns):
+            raise TacitError(
+                f"The header of {str(path)!r} has a quote that is not closed in its line; close "
+                "it, or take it away."
+            )
         stripped = [name.strip() for name in frame.columns]
         check_header(stripped, path)  # again: an unclosed quote is read differently by the parser
         frame.columns = stripped
@@ -108,14 +143,22 @@ def _parse(data: bytes, mark: str, header: bool, quoted: bool, path: Path) -> pl
             quote_char='"' if quoted else None,
             infer_schema=False,
         )
-    except pl.exceptions.PolarsError as error:
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         if not _is_utf8(data):
             reason = "it is not UTF-8 text; save it as UTF-8"
+        elif quoted and (line := _odd_quotes(data)) is not None:
+            reason = f"line {line} has an odd number of quotes; close them, or take them away"
         elif "more fields" in str(error):
             reason = "one of its lines has more fields than the first; check separators and quotes"
         else:
             reason = "check that quotes are closed and every line has the same fields"
         raise TacitError(f"{str(path)!r} cannot be read as a table: {reason}.") from None
+
+
+def _odd_quotes(data: bytes) -> int | None:
+    """The first line in which a quote is opened and not closed, counted from 1."""
+    lines = enumerate(data.splitlines(), 1)
+    return next((number for number, line in lines if line.count(b'"') % 2), None)
 
 
 def _line(text: str) -> str:
@@ -134,10 +177,11 @@ def _fields(line: str, mark: str, quoted: bool, path: Path) -> list[str]:
 def check_header(header: list[str], path: Path) -> None:
     """Refuse a header that names one column twice."""
     names = [name.strip() for name in header]
-    repeated = [name for name in names if names.count(name) > 1]
+    repeated = [name for name, number in Counter(names).items() if number > 1]
     if repeated:
         raise TacitError(
-            f"The header of {str(path)!r} names column {repeated[0]!r} twice; rename one of them."
+            f"The header of {str(path)!r} names column {shown(repeated[0])} twice; rename one of "
+            "them."
         )
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tacit.engines.memory import available_bytes, require_memory
 from tacit.errors import TacitError
+from tacit.memory import available_bytes, require_memory
 
 
 def test_what_fits_passes_and_what_does_not_is_refused_in_a_sentence() -> None:
@@ -23,12 +23,12 @@ def test_nothing_free_is_not_the_same_as_nothing_known() -> None:
 
 
 def test_where_the_system_does_not_say_nothing_is_refused(monkeypatch) -> None:
-    monkeypatch.setattr("tacit.engines.memory.available_bytes", lambda: None)
+    monkeypatch.setattr("tacit.memory.available_bytes", lambda: None)
     require_memory(10**18, what="Tables", hint="use less")
 
 
 def test_the_system_is_asked_when_nothing_is_given(monkeypatch) -> None:
-    monkeypatch.setattr("tacit.engines.memory.available_bytes", lambda: 10)
+    monkeypatch.setattr("tacit.memory.available_bytes", lambda: 10)
     with pytest.raises(TacitError):
         require_memory(11, what="Tables", hint="use less")
 
