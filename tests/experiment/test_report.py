@@ -1,125 +1,116 @@
-"""The report of made-up runs: right numbers, whole HTML, nothing from outside."""
+"""The report of real runs, one of every kind: right numbers, whole HTML, nothing from outside.
+
+No result is made up: where a case is rare, one value of a real result is changed, and only a key
+that real results have can be.
+"""
 
 from __future__ import annotations
 
+import copy
 import json
 import re
+import shutil
+from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tacit.cli.tables import lines_of_result, result_table
 from tacit.errors import TacitError
+from tacit.experiment.amounts import metric_text as m4
 from tacit.experiment.charts import Series, line_chart, ticks
-from tacit.experiment.reading import about_oracle, against_popularity, reading
+from tacit.experiment.reading import about_oracle, against_popularity, cold_reading, reading
 from tacit.experiment.report import write_report
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
+from tacit.experiment.tables import COLD_COLUMNS, main_columns
+from tacit.testing.worlds import ragged
 
 VOID = {"meta", "line", "circle", "polyline", "br", "link"}
-SETTINGS = 'name = "pfedrec"\n\n[protocol]\nname = "{name}"\nnegatives_exclude = "{pool}"\n'
+NARROW = ["backbone.dim=8"]
+# Every kind of run that there is; data is the planted world unless it is `few`.
+KINDS: dict[str, dict[str, Any]] = {
+    "composed": {"method": "fedmf", "rounds": 3},
+    "custom": {"method": "fcf_als", "rounds": 2, "sets": ["dim=4"]},
+    "central": {"method": "ease"},
+    "one setting": {"method": "popularity"},
+    "trained central": {"method": "mf", "rounds": 2, "sets": ["dim=4"]},
+    "generator": {"method": "pfedrec", "plugins": ["mdifffr"], "rounds": 3, "sets": NARROW},
+    "generator among all": {
+        **{"method": "pfedrec", "plugins": ["ridge"], "rounds": 2, "sets": NARROW},
+        "split": "cold_together",
+    },
+    "central on untouched items": {"method": "popularity", "split": "cold"},
+    "paper": {"method": "pfedrec", "protocol": "paper", "rounds": 3, "sets": NARROW},
+    "at fifty": {"method": "fedmf", "protocol": "fedmr", "rounds": 3, "few": True},
+    "several cut-offs": {
+        **{"method": "fedmf", "rounds": 2},
+        "sets": ["protocol.select_metric=HR@15+30"],
+    },
+    "several held out": {"method": "popularity", "split": "ratio"},
+    "own rules": {"method": "popularity", "sets": ["protocol.name=mine"]},
+    "seldom validated": {"method": "fedmf", "rounds": 7, "sets": ["evaluate_every=3"]},
+    "one round": {"method": "fedmf", "rounds": 1},
+    "noise": {"method": "fedmf", "plugins": ["laplace:scale=0.1"], "rounds": 2},
+}
+COLD = ("generator", "generator among all", "central on untouched items")
 
 
-def at_cutoffs(hit: float, gain: float) -> dict[str, float]:
-    values: dict[str, float] = {}
-    for place, k in enumerate((5, 10, 20, 50, 100)):
-        scale = 0.6 + 0.4 * place
-        values |= {f"HR@{k}": hit * scale, f"Recall@{k}": hit * scale, f"NDCG@{k}": gain * scale}
-    return values
+@pytest.fixture(scope="module")
+def few(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """`ragged()` with a name that HTML has to escape; some test items are in nobody's train."""
+    rows = ragged().interactions
+    assert rows.time_N is not None
+    lines = [
+        f"person {rows.users[user]},film {rows.items[item]},{time}"
+        for user, item, time in zip(rows.user_N, rows.item_N, rows.time_N, strict=True)
+    ]
+    last = rows.time_N.max()
+    lines += [f"person {rows.users[user]},film of {user} alone,{last + 1}" for user in range(9)]
+    path = tmp_path_factory.mktemp("odd") / "<b>\"Ä & 'co'.csv"
+    path.write_text("user,item,time\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    return path
 
 
-def made_up_run(**changes: Any) -> dict[str, Any]:
-    before = {"users": 943, "items": 1682, "interactions": 100000}
-    after = {"users": 940, "items": 1680, "interactions": 99876}
-    run = {
-        "method": "pfedrec",
-        "plugins": [],
-        "dataset": "ml-100k",
-        "protocol": "clean",
-        "clean": True,
-        "preset": "paper",
-        "seed": 7,
-        "rounds": 100,
-        "rounds_run": 100,
-        "selected_round": 62,
-        "selection": "full-ranking validation NDCG@10, last of equals",
-        "engine": "fused CPU kernel: dot product over ids, alternate local steps",
-        "run": "somewhere/else/run-one",
-        "seconds": 41.27,
-        "cpu_seconds": 80.5,
-        "threads": 2,
-        "metrics": {"full": at_cutoffs(0.10234, 0.05123), "sampled99": at_cutoffs(0.4512, 0.2511)},
-        "reference": {
-            "full": {
-                "popularity": at_cutoffs(0.0781, 0.0389),
-                "chance": at_cutoffs(0.0063, 0.0029),
-                "never_sampled": at_cutoffs(0.0071, 0.0031),
-            },
-            "sampled99": {
-                "popularity": at_cutoffs(0.3811, 0.2099),
-                "chance": at_cutoffs(0.1, 0.0454),
-                "never_sampled": at_cutoffs(0.1034, 0.0467),
-            },
-        },
-        "breakdown": {
-            "warm": {"users": 936, "full": {"HR@10": 0.1031, "NDCG@10": 0.0516}},
-            "unseen": {"users": 4, "full": {"HR@10": 0.0, "NDCG@10": 0.0}},
-        },
-        "beyond": {"coverage@10": 0.2134, "mean_popularity@10": 187.42},
-        "privacy": {
-            "guarantee": "none",
-            "epsilon": None,
-            "delta": None,
-            "server_reads": ["Which items a client touched: untouched rows are exactly zero."],
-        },
-        "cost": {
-            "bytes_up": 215296,
-            "bytes_down": 215296,
-            "exchanges": 62,
-            "bytes_total_to_selected_round": 25171977216,
-            "client_bytes": 4132,
-        },
-        "counts": {
-            "users": 943,
-            "items": 1682,
-            "train": 98114,
-            "valid": 943,
-            "test": 943,
-            "evaluated_users": 940,
-            "users_too_short": 3,
-            "unseen_test_items": 4,
-        },
-        "steps": [
-            {"rule": "keep the earliest of repeated pairs", "before": before, "after": after}
-        ],
-        "notes": ["Scores are logits."],
-        "versions": {"tacit": "0.1.0", "torch": "2.6.0", "numpy": "1.26.4", "python": "3.11.9"},
-        "test_released": {"round": 62, "metric_value_valid": 0.06123},
-    }
-    return run | changes
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory, few: Path) -> dict[str, Path]:
+    """The folder of a finished run of every kind."""
+    place = tmp_path_factory.mktemp("runs")
+    folders = {}
+    for kind, arguments in KINDS.items():
+        given = dict(arguments)
+        if given.pop("few", False):
+            given["data"] = str(few)
+        folders[kind] = place / kind.replace(" ", "-")
+        run(resolve(**given), folders[kind])
+    return folders
 
 
-def made_up_history(rounds: int = 100, every: int = 1) -> list[dict[str, Any]]:
-    lines = []
-    for number in range(1, rounds + 1):
-        line: dict[str, Any] = {"round": number, "loss": 0.35 + 0.34 / number**0.5}
-        if number % every == 0:
-            hit = 0.12 * (1 - 0.9**number) * (1 - number / 800)
-            full = {"HR@10": hit, "NDCG@10": hit / 2}
-            line["valid"] = {"full": full, "sampled99": {k: 4 * v for k, v in full.items()}}
-        lines.append(line)
-    return lines
+def result_of(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
+    return found
 
 
-def made_up_folder(
-    folder: Path, run: dict[str, Any], history: list[dict[str, Any]], settings: str | None = None
-) -> Path:
-    pool = "train" if run["clean"] else "all"
-    settings = settings or SETTINGS.format(name=run["protocol"], pool=pool)
-    (folder / "run.json").write_text(json.dumps(run), encoding="utf-8")
-    lines = "".join(json.dumps(line) + "\n" for line in history)
-    (folder / "metrics.jsonl").write_text(lines, encoding="utf-8")
-    (folder / "experiment.toml").write_text(settings, encoding="utf-8")
-    return folder
+def changed(result: Mapping[str, Any], *path: str, to: object) -> dict[str, Any]:
+    """A real result with one other value; a key that it does not have cannot be made up."""
+    copied = copy.deepcopy(dict(result))
+    inner: Any = copied
+    for key in path[:-1]:
+        inner = inner[key]
+    assert path[-1] in inner
+    inner[path[-1]] = to
+    return copied
+
+
+def copied(folder: Path, place: Path, result: Mapping[str, Any] | None = None) -> Path:
+    """A run's folder to change, without its report; with another result where one is given."""
+    shutil.copytree(folder, place)
+    (place / "report.html").unlink()
+    if result is not None:
+        (place / "run.json").write_text(json.dumps(result), encoding="utf-8")
+    return place
 
 
 class Reader(HTMLParser):
@@ -165,159 +156,275 @@ def read(path: Path) -> tuple[str, str, list[tuple[str, dict[str, str | None]]]]
     return html, " ".join(reader.text.split()), reader.tags
 
 
-def test_a_clean_run(tmp_path: Path) -> None:
-    folder = made_up_folder(tmp_path, made_up_run(), made_up_history())
-    path = write_report(folder)
-    assert path == tmp_path / "report.html"
-    html, text, tags = read(path)
-    assert "pfedrec on ml-100k protocol clean seed 7" in text
-    assert "Not comparable" not in text
-    # The method's row: HR@10, NDCG@10, HR@20, NDCG@20, then the two sampled columns.
-    assert "pfedrec 0.1023 0.0512 0.1433 0.0717 0.4512 0.2511 Popularity 0.0781" in text
-    assert "Chance 0.0063" in text
-    assert "Never-sampled oracle 0.0071" in text
-    assert "Beats popularity by a factor of 1.31 in HR@10 (0.1023 against 0.0781)" in text
-    assert "Warm 936 0.1031 0.0516 Unseen 4 0.0000 0.0000" in text
-    assert "Adds to" not in text  # results of earlier versions do not say it
-    assert "own training and validation data" in text
-    assert "21.3 %" in text
-    assert "215.3 kB" in text
-    assert "25.2 GB" in text
-    assert "No guarantee" in text
-    assert "untouched rows are exactly zero" in text
-    assert "keep the earliest of repeated pairs 943 1,682 100,000 940 1,680 99,876" in text
-    assert "Test ranks were opened once: round 62" in text
-    assert "torch 2.6.0" in text
-    assert 'negatives_exclude = "train"' in text
-    assert "run-one" in text
-    assert "somewhere" not in html
-    assert [tag for tag, _ in tags].count("svg") == 3
-    assert html.count('class="selected"') == 6  # a line and a word in each chart
-    assert not list(tmp_path.glob("*.part"))
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_of_run(runs: dict[str, Path], kind: str) -> None:
+    """The page shows the result's own numbers, and its words speak of what its table shows."""
+    result = result_of(runs[kind])
+    html, text, _ = read(runs[kind] / "report.html")
+    name = " + ".join([result["method"], *result["plugins"]])
+    assert f"{name} on {result['dataset']} protocol {result['protocol']} seed 0" in text
+    assert f"{result['counts']['evaluated_users']} evaluated users" in text
+    columns = main_columns(result)
+    own = [
+        m4(result["metrics"][ranking][metric])
+        for ranking, shown in columns.items()
+        for metric in shown
+    ]
+    assert f"{name} {' '.join(own)} " in text
+    for key, title in (("popularity", "Popularity"), ("chance", "Chance")):
+        first = result["reference"]["full"][key][columns["full"][0]]
+        assert f"{title} {m4(first)} " in text
+    said = reading(result)
+    assert said
+    for sentence in said:
+        assert sentence in text
+        assert set(re.findall(r"\b[A-Z]\w+@\d+", sentence)) <= set(columns["full"])
+    released = result["test_released"]
+    assert (
+        f"Test ranks were opened once: {result['unit']} {released['round']}, selected at a "
+        f"validation value of {m4(released['validation_value'])}." in text
+    )
+    assert "privacy: no guarantee" in text
+    for sentence in result["privacy"]["server_reads"]:
+        assert sentence in text
+    assert f"{result['rounds']} asked, {result['rounds_run']} run" in text
+    assert f"torch {result['versions']['torch']}" in text
+    assert str(runs[kind].parent) not in html
+    assert not list(runs[kind].glob("*.part"))
 
 
-def test_an_unclean_run_is_marked(tmp_path: Path) -> None:
-    run = made_up_run(clean=False, protocol="pfedrec")
-    run["reference"]["full"]["never_sampled"] = at_cutoffs(0.96, 0.9)
-    _, text, tags = read(write_report(made_up_folder(tmp_path, run, made_up_history())))
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_terminal_shows_every_kind_of_run(runs: dict[str, Path], kind: str) -> None:
+    result = result_of(runs[kind])
+    assert result_table(result).row_count == 4
+    lines = lines_of_result(result)
+    selected = f"selected  {result['unit']} {result['selected_round']} of {result['rounds_run']} "
+    assert any(line.startswith(selected) for line in lines)
+    assert any(line.startswith("privacy   no guarantee: ") for line in lines)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_validation_chose_from_is_drawn(runs: dict[str, Path], kind: str) -> None:
+    """Whatever was validated twice has its curves, whose captions name the chosen round's."""
+    result = result_of(runs[kind])
+    _, text, tags = read(runs[kind] / "report.html")
+    records = [json.loads(line) for line in (runs[kind] / "metrics.jsonl").read_text().splitlines()]
+    validated = [record for record in records if "valid" in record]
+    losses = [record["loss"] for record in records if record["loss"] is not None]
+    panels = (len(losses) > 1) + 2 * (len(validated) > 1)
+    assert [tag for tag, _ in tags].count("svg") == panels
+    assert ("no curve to draw" in text) == (panels == 0)
+    if len(validated) > 1:
+        full = records[result["selected_round"] - 1]["valid"]["full"]
+        caption = f"{result['unit'].capitalize()} {result['selected_round']}: "
+        shown = re.findall(re.escape(caption) + r"([^:]*?\d)(?= [A-Z]|$)", text)
+        assert all(f"{name} {m4(full[name])}" in text for name in re.findall(r"\w+@\d+", shown[-2]))
+        assert re.findall(r"\w+@\d+", shown[-2])
+
+
+def test_rounds_and_settings_are_called_by_their_names(runs: dict[str, Path]) -> None:
+    """Federated methods in closed form have no loss, and rounds all the same."""
+    for kind in ("custom", "composed", "trained central"):
+        _, text, _ = read(runs[kind] / "report.html")
+        assert re.search(r"Round \d of \d was selected", text)
+        assert "fitted in one go" not in text
+    _, text, tags = read(runs["central"] / "report.html")
+    assert re.search(r"Setting \d of 8 was selected", text)
+    assert "fitted in one go" in text
+    assert "Training loss" not in text
+    assert [tag for tag, _ in tags].count("svg") == 2
+
+
+@pytest.mark.parametrize("kind", COLD)
+def test_untouched_items_are_judged_by_what_is_shown_of_them(
+    runs: dict[str, Path], kind: str
+) -> None:
+    result = result_of(runs[kind])
+    _, text, _ = read(runs[kind] / "report.html")
+    cold = result["cold"]
+    same = " ".join(m4(cold["same_for_all"][name]) for name in COLD_COLUMNS)
+    assert f"One list for everybody {same} – –" in text
+    assert f"Precision@20 (one list for everybody) {m4(cold['metrics']['Precision@20'])}" in text
+    assert f"not comparable {m4(cold['ndcg_index_order']['NDCG@20'])}" in text
+    assert ("draws of noise" in text) == ("draws" in cold)
+    assert "HR@20" not in text
+    assert "Beats popularity" not in text
+    assert "look for a leak" not in text
+    assert "Warm items occur" not in text  # all test items are untouched: nothing to tell apart
+    alone = "among the untouched items of the test part alone"
+    assert (alone in text) == (kind != "generator among all")
+
+
+def test_the_verdict_on_untouched_items_follows_from_the_numbers(runs: dict[str, Path]) -> None:
+    result, name = result_of(runs["generator"]), COLD_COLUMNS[0]
+    chance = result["reference"]["full"]["chance"][name]
+
+    def verdict(value: float, same: float) -> list[str]:
+        other = changed(result, "metrics", "full", name, to=value)
+        return cold_reading(changed(other, "cold", "same_for_all", name, to=same))
+
+    high = verdict(3 * chance, chance)
+    assert high[0] == f"Recall@20 is 3.00 times that of a random order ({m4(chance)})."
+    assert high[1].endswith(f"; knowing people gives {m4(2 * chance)} more.")
+    low = verdict(chance, chance)
+    assert low[0].startswith(f"Does not stand clear of chance (Recall@20 {m4(chance)})")
+    assert low[1].endswith("as much as the method: nothing here comes from knowing people.")
+    near = verdict(3 * chance, 3 * chance - 0.001)
+    assert "does not show that it knows people" in near[1]
+    below = verdict(0.1, 0.6)
+    assert below[1].endswith("0.5000 more than the method.")
+
+
+def test_an_unclean_run_is_marked(runs: dict[str, Path], tmp_path: Path) -> None:
+    _, text, tags = read(runs["paper"] / "report.html")
     assert "Not comparable with clean numbers: negatives never include held-out items" in text
     assert [attrs for _, attrs in tags if attrs.get("class") == "mark"]
-    assert "the whole result can be explained" in text
-
-
-def test_an_unclean_run_of_unknown_rules_is_marked_too(tmp_path: Path) -> None:
-    run = made_up_run(clean=False, protocol="custom")
-    folder = made_up_folder(tmp_path, run, [], settings="not = [toml")
-    _, text, _ = read(write_report(folder))
-    assert "Not comparable with clean numbers: protocol 'custom' has other rules" in text
-
-
-def test_a_run_selected_at_fifty_is_read_at_fifty(tmp_path: Path) -> None:
-    run = made_up_run(clean=False, protocol="fedmr", select_metric="HR@50")
-    run["metrics"]["full"] = at_cutoffs(0.3, 0.1)
-    full = at_cutoffs(0.5, 0.2)
-    run["breakdown"] = {
-        "warm": {"users": 640, "held_out": 640, "full": full, "adds": {"HR@50": 0.12}},
-        "unseen": {"users": 300, "held_out": 300, "full": full, "adds": {"HR@50": 0.42}},
-    }
-    history = made_up_history()
-    for line in history:
-        line["valid"]["full"] |= {"HR@50": 0.3, "NDCG@50": 0.1}
-    settings = (
-        '[protocol]\nname = "fedmr"\nnegatives_exclude = "unseen"\ntest_mask = "train"\n'
-        'duplicates = "keep"\n'
+    leaky = changed(
+        result_of(runs["paper"]), "reference", "full", "never_sampled", "HR@10", to=0.96
     )
-    _, text, _ = read(write_report(made_up_folder(tmp_path, run, history, settings)))
-    # HR and NDCG at 10, 20 and 50 (1.8 times the values of at_cutoffs), then the sampled columns.
-    assert "pfedrec 0.3000 0.1000 0.4200 0.1400 0.5400 0.1800 0.4512 0.2511" in text
+    _, text, _ = read(write_report(copied(runs["paper"], tmp_path / "leaky", leaky)))
+    assert "the whole result can be explained" in text
+    _, text, tags = read(runs["composed"] / "report.html")
+    assert "Not comparable" not in text
+
+
+def test_an_unclean_run_of_unknown_rules_is_marked_too(runs: dict[str, Path]) -> None:
+    _, text, _ = read(runs["own rules"] / "report.html")
+    assert "Not comparable with clean numbers: protocol 'mine' has other rules" in text
+
+
+def test_a_run_selected_at_fifty_is_read_at_fifty(runs: dict[str, Path]) -> None:
+    result = result_of(runs["at fifty"])
+    _, text, _ = read(runs["at fifty"] / "report.html")
+    full, unseen = result["metrics"]["full"], result["breakdown"]["unseen"]
+    assert unseen["held_out"] > 0
     assert "Adds to HR@50" in text
-    assert "Unseen 300 0.5000 0.2000 0.7000 0.2800 0.9000 0.3600 0.4200" in text
-    assert "300 of 940 test items are in nobody's train: they give 0.4200 of the HR@50 of" in text
-    assert "in HR@50 (0.5400 against" in text
-    assert "Round 62: HR@50 0.3000, NDCG@50 0.1000" in text
+    own = " ".join(m4(unseen["full"][name]) for name in main_columns(result)["full"])
+    assert f"Unseen {unseen['users']} {own} {m4(unseen['adds']['HR@50'])}" in text
+    assert (
+        f"{unseen['held_out']} of {result['counts']['test']} test items are in nobody's train: "
+        f"they give {m4(unseen['adds']['HR@50'])} of the HR@50 of {m4(full['HR@50'])}." in text
+    )
     assert "negatives never include items that are in nobody's train" in text
     assert "validation items stay in the test ranking" in text
     assert "all items outside the person's own training data." in text
 
 
-def test_names_are_escaped(tmp_path: Path) -> None:
-    odd = "<b>\"Ä & 'co'</b>"
-    run = made_up_run(method=odd, dataset=odd, plugins=[odd], notes=[odd], engine=odd)
-    run["steps"][0]["rule"] = odd
-    run["privacy"]["server_reads"] = [odd]
-    folder = made_up_folder(tmp_path, run, made_up_history(3), settings=f"name = '{odd}'\n")
-    html, text, _ = read(write_report(folder))
+def test_names_are_escaped(runs: dict[str, Path], few: Path, tmp_path: Path) -> None:
+    html, text, _ = read(runs["at fifty"] / "report.html")
     assert '<b>"' not in html
-    assert text.count(odd) >= 8
+    assert f"on {few}" in text
+    odd = "<b>\"Ä & 'co'</b>"
+    result = changed(result_of(runs["noise"]), "plugins", to=[odd])
+    for key, value in (("method", odd), ("notes", [odd]), ("engine", odd)):
+        result = changed(result, key, to=value)
+    result = changed(result, "privacy", "server_reads", to=[odd])
+    html, text, _ = read(write_report(copied(runs["noise"], tmp_path / "odd", result)))
+    assert '<b>"' not in html
+    assert text.count(odd) >= 6
 
 
-def test_rounds_without_evaluation(tmp_path: Path) -> None:
-    folder = made_up_folder(tmp_path, made_up_run(selected_round=60), made_up_history(100, 20))
-    _, text, tags = read(write_report(folder))
+def test_rounds_without_evaluation(runs: dict[str, Path]) -> None:
+    _, text, tags = read(runs["seldom validated"] / "report.html")
     lines = [attrs["points"] or "" for tag, attrs in tags if tag == "polyline"]
-    assert [len(points.split()) for points in lines] == [100, 5, 5, 5, 5]
+    assert [len(points.split()) for points in lines] == [7, 3, 3, 3, 3]
     assert "nan" not in text.lower().split()
-    assert "Round 60: HR@10 0.1108, NDCG@10 0.0554" in text  # 0.12 * (1 - 0.9^60) * (1 - 60 / 800)
 
 
-def test_closed_form_settings_without_loss(tmp_path: Path) -> None:
-    history = [line | {"loss": None} for line in made_up_history(8)]
-    run = made_up_run(method="ease", selected_round=3, rounds=8, rounds_run=8)
-    del run["reference"]["full"]["never_sampled"], run["reference"]["sampled99"]["never_sampled"]
-    _, text, tags = read(write_report(made_up_folder(tmp_path, run, history)))
-    assert "Setting 3 of 8 was selected" in text
-    assert "Training loss" not in text
-    assert "Never-sampled" not in text
-    assert [tag for tag, _ in tags].count("svg") == 2
-
-
-@pytest.mark.parametrize("history", [[], [{"round": 1, "loss": None}], [{"round": 1, "loss": 0.5}]])
-def test_too_few_rounds_for_a_curve(tmp_path: Path, history: list[dict[str, Any]]) -> None:
-    _, text, tags = read(write_report(made_up_folder(tmp_path, made_up_run(), history)))
-    assert "no curve to draw" in text
-    assert "svg" not in {tag for tag, _ in tags}
-
-
-def test_empty_breakdown_and_diverged_training(tmp_path: Path) -> None:
-    run = made_up_run()
-    run["breakdown"]["unseen"] = {"users": 0, "full": {}}
-    history = made_up_history(10)
-    history[5]["loss"] = float("nan")
-    history[6]["loss"] = float("inf")
-    _, text, tags = read(write_report(made_up_folder(tmp_path, run, history)))
-    assert "Unseen 0 – –" in text
+def test_kinds_of_items_that_nobody_has_and_diverged_training(
+    runs: dict[str, Path], tmp_path: Path
+) -> None:
+    _, text, _ = read(runs["composed"] / "report.html")
+    assert "Unseen 0 – – – – 0.0000" in text
+    _, text, _ = read(runs["several held out"] / "report.html")
+    assert "Adds to" not in text
+    folder = copied(runs["seldom validated"], tmp_path / "one")
+    records = [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+    records[3]["loss"], records[4]["loss"] = float("nan"), float("inf")
+    (folder / "metrics.jsonl").write_text("".join(json.dumps(one) + "\n" for one in records))
+    _, _, tags = read(write_report(folder))
     lines = [attrs["points"] or "" for tag, attrs in tags if tag == "polyline"]
-    assert len(lines[0].split()) == 8
+    assert len(lines[0].split()) == 5
 
 
-def test_a_guarantee_is_stated_with_its_numbers(tmp_path: Path) -> None:
-    privacy = {"guarantee": "user-level differential privacy", "epsilon": 4.5, "delta": 1e-5}
-    folder = made_up_folder(tmp_path, made_up_run(privacy=privacy), made_up_history(3))
-    _, text, _ = read(write_report(folder))
+def test_a_guarantee_is_stated_with_its_numbers(runs: dict[str, Path], tmp_path: Path) -> None:
+    stated = "user-level differential privacy"
+    result = changed(result_of(runs["noise"]), "privacy", "guarantee", to=stated)
+    result = changed(result, "privacy", "epsilon", to=4.5)
+    result = changed(result, "privacy", "delta", to=1e-5)
+    _, text, _ = read(write_report(copied(runs["noise"], tmp_path / "one", result)))
     assert "user-level differential privacy, ε = 4.5, δ = 1e-05." in text
-    assert "No guarantee" not in text
+    assert "no guarantee" not in text.lower()
 
 
-def test_bad_folders_say_what_is_wrong(tmp_path: Path) -> None:
+def test_bad_folders_say_what_is_wrong(runs: dict[str, Path], tmp_path: Path) -> None:
     with pytest.raises(TacitError, match=r"No result at .*run\.json"):
         write_report(tmp_path)
-    folder = made_up_folder(tmp_path, made_up_run(), made_up_history(2))
+    folder = copied(runs["composed"], tmp_path / "one")
     with (folder / "metrics.jsonl").open("a") as stream:
         stream.write('{"round": 3, "lo')
-    with pytest.raises(TacitError, match=r"line 3 of .*metrics\.jsonl.* is not JSON"):
+    with pytest.raises(TacitError, match=r"line 4 of .*metrics\.jsonl.* is not JSON"):
         write_report(folder)
-    (folder / "run.json").write_text('{"method": "fedmf"}')
-    with pytest.raises(TacitError, match="lacks 'dataset'"):
+    (folder / "metrics.jsonl").unlink()
+    with pytest.raises(TacitError, match=r"Cannot read .*metrics\.jsonl"):
         write_report(folder)
     assert not (folder / "report.html").exists()
 
 
-def test_reading_of_a_method_below_popularity() -> None:
-    run = made_up_run()
-    run["metrics"]["full"] = {"HR@10": 0.05, "NDCG@10": 0.045}
-    first = reading(run)[0]
-    assert first.startswith("Does not beat popularity: HR@10 is 0.0500 against 0.0781")
-    assert "though NDCG@10 is higher (0.0450 against 0.0389)" in first
+# What a page lists as it is, and what only some real results have.
+LISTED = ("counts", "versions", "cold")
+
+
+def made(folder: Path) -> tuple[str | None, str]:
+    """The page, or the sentence that says why there is none."""
+    try:
+        return write_report(folder).read_text(encoding="utf-8"), ""
+    except TacitError as error:
+        return None, str(error)
+
+
+@pytest.mark.parametrize("kind", ["composed", "generator", "at fifty"])
+def test_a_key_that_is_missing_is_a_sentence_never_a_gap(
+    runs: dict[str, Path], tmp_path: Path, kind: str
+) -> None:
+    """Without any one key, or with a value of another kind there, the page is the same or none."""
+    result = result_of(runs[kind])
+    folder = copied(runs[kind], tmp_path / "one")
+    whole, refused = write_report(folder).read_text(encoding="utf-8"), set()
+    paths = [(key,) for key in result]
+    paths += [
+        (key, inner) for key, value in result.items() if isinstance(value, dict) for inner in value
+    ]
+    for path in paths:
+        for gone in (True, False):
+            other: Any = copy.deepcopy(result)
+            inner = other if len(path) == 1 else other[path[0]]
+            if gone:
+                del inner[path[-1]]
+            else:
+                inner[path[-1]] = ["of", "another kind"]
+            (folder / "run.json").write_text(json.dumps(other), encoding="utf-8")
+            (folder / "report.html").unlink(missing_ok=True)
+            page, told = made(folder)
+            if page is None:
+                assert "another version" in told, path
+                assert not (folder / "report.html").exists()
+                refused |= {".".join(path)} if gone else set()
+            else:
+                assert not gone or page == whole or path[0] in LISTED, path
+    assert {"method", "seed", "test_released", "test_released.validation_value"} <= refused
+    assert {"metrics", "cost.bytes_up", "privacy.server_reads", "counts.evaluated_users"} <= refused
+
+
+def test_reading_of_a_method_below_popularity(runs: dict[str, Path]) -> None:
+    result = result_of(runs["composed"])
+    counted = result["reference"]["full"]["popularity"]
+    result = changed(result, "metrics", "full", "HR@10", to=0.05)
+    result = changed(result, "metrics", "full", "NDCG@10", to=counted["NDCG@10"] + 0.01)
+    first = reading(result)[0]
+    hits, gain = m4(counted["HR@10"]), m4(counted["NDCG@10"])
+    assert first.startswith(f"Does not beat popularity: HR@10 is 0.0500 against {hits}")
+    assert f"though NDCG@10 is higher ({m4(counted['NDCG@10'] + 0.01)} against {gain})" in first
 
 
 def test_reading_within_and_outside_of_noise() -> None:
@@ -329,10 +436,11 @@ def test_reading_within_and_outside_of_noise() -> None:
     assert "standard errors" not in against_popularity(values, counted, 90000)
 
 
-def test_reading_at_chance() -> None:
-    run = made_up_run()
-    run["metrics"]["full"] = {"HR@10": 0.007, "NDCG@10": 0.003}
-    assert "Does not stand clear of chance (HR@10 0.0063)" in reading(run)[1]
+def test_reading_at_chance(runs: dict[str, Path]) -> None:
+    result = result_of(runs["composed"])
+    chance = result["reference"]["full"]["chance"]["HR@10"]
+    result = changed(result, "metrics", "full", "HR@10", to=chance + 0.001)
+    assert f"Does not stand clear of chance (HR@10 {m4(chance)})" in reading(result)[1]
 
 
 def test_reading_of_the_oracle() -> None:

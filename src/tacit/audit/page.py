@@ -11,11 +11,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from tacit.audit.audit import Audit
 from tacit.errors import TacitError
 from tacit.experiment.amounts import metric_text, whole_text
+from tacit.experiment.report import known
 
 
 def as_json(audits: Sequence[Audit]) -> dict[str, Any]:
@@ -49,8 +50,9 @@ def render(audits: Sequence[Audit]) -> str:
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
+        undefined=StrictUndefined,
     )
-    environment.filters["amount"] = amount
+    environment.filters["amount"] = known(amount)
     template = environment.get_template("audit.html.jinja")
     checks = [finding.name for finding in audits[0].findings]
     return template.render(audits=audits, checks=checks, first=audits[0])

@@ -49,9 +49,9 @@ def full_columns(result: Mapping[str, Any]) -> tuple[str, ...]:
     >>> full_columns({"select_metric": "HR@50"})
     ('HR@10', 'HR@20', 'HR@50', 'NDCG@50')
     """
-    from tacit.experiment.tables import COLD_COLUMNS, headline
+    from tacit.experiment.tables import COLD_COLUMNS, headline, is_cold
 
-    if result.get("cold"):
+    if is_cold(result):
         return COLD_COLUMNS
     k = headline(result)
     if k == 10:
@@ -81,44 +81,46 @@ def _name(result: Mapping[str, Any]) -> str:
 
 def _beside(result: Mapping[str, Any]) -> list[str]:
     """What stands beside a result on items that nobody has touched."""
-    if not (cold := result.get("cold")):
+    from tacit.experiment.tables import COLD_COLUMNS, is_cold
+
+    if not is_cold(result):
         return []
-    name = "Recall@20"
+    cold, name = result["cold"], COLD_COLUMNS[0]
     told = [f"one list for everybody has {name} {metric_text(cold['same_for_all'][name])}"]
-    if draws := cold.get("draws"):
+    if "draws" in cold:
+        draws = cold["draws"]
         told.append(
             f"{draws['number']} draws of noise {metric_text(draws[name]['mean'])} ± "
             f"{metric_text(draws[name]['deviation'])}"
         )
-    if apart := cold.get("without_content"):
-        told.append(f"{apart['items']} test items have no content")
+    if "without_content" in cold:
+        told.append(f"{cold['without_content']['items']} test items have no content")
     return [f"cold      {'; '.join(told)}"]
 
 
 def lines_of_result(result: Mapping[str, Any]) -> list[str]:
     """What must be known beside the numbers: where they come from, what they cost, who can read."""
     from tacit.experiment.comparison_text import mark
-    from tacit.experiment.reading import about_unseen
-    from tacit.experiment.tables import headline
+    from tacit.experiment.reading import about_unseen, guarantee_words
+    from tacit.experiment.tables import headline, is_cold, unit_of
 
-    k = headline(result)
-    unseen = about_unseen(result["breakdown"], result["metrics"]["full"][f"HR@{k}"], k)
+    k, unseen = headline(result), ""
+    if not is_cold(result):  # where all test items are, the table speaks of nothing else
+        unseen = about_unseen(result["breakdown"], result["metrics"]["full"][f"HR@{k}"], k)
     cost, privacy = result["cost"], result["privacy"]
     warning = mark(result["protocol"], result["clean"])
     often = ", once" if result["engine"].startswith("central") else " and round"
-    guarantee = privacy["guarantee"]
-    words = "no guarantee" if guarantee == "none" else str(guarantee)
     return [
         *([warning] if warning else []),
         f"protocol  {result['protocol']}, split {result['split']}, preset {result['preset']}, "
         f"seed {result['seed']}",
-        f"selected  round {result['selected_round']} of {result['rounds_run']} "
+        f"selected  {unit_of(result)} {result['selected_round']} of {result['rounds_run']} "
         f"({result['selection']})",
         *([f"unseen    {unseen}"] if unseen else []),
         *_beside(result),
         f"bytes     {bytes_text(cost['bytes_up'])} up and {bytes_text(cost['bytes_down'])} down "
         f"per client{often}, {bytes_text(cost['bytes_total_to_selected_round'])} in all",
-        f"privacy   {words}: {'; '.join(privacy['server_reads'])}",
+        f"privacy   {guarantee_words(privacy)}: {'; '.join(privacy['server_reads'])}",
         f"engine    {result['engine']}, {result['seconds']:.1f} s",
         *(f"note      {note}" for note in result["notes"]),
     ]

@@ -8,7 +8,7 @@ from typing import Any
 
 from tacit.experiment.amounts import metric_text as m4
 from tacit.experiment.amounts import whole_text
-from tacit.experiment.tables import headline
+from tacit.experiment.tables import COLD_COLUMNS, headline, is_cold
 
 Values = Mapping[str, float]
 
@@ -32,76 +32,138 @@ HABITS: dict[tuple[str, str], str] = {
 def unclean_sentence(protocol: str, fields: Mapping[str, Any]) -> str:
     """Why numbers of this protocol may not stand beside clean ones.
 
-    >>> unclean_sentence("mine", {})
+    >>> rules = {"negatives_exclude": "train", "duplicates": "earliest", "test_mask": "train+valid"}
+    >>> unclean_sentence("mine", rules)
     "Not comparable with clean numbers: protocol 'mine' has other rules, see the settings below."
     """
-    reasons = [text for (name, value), text in HABITS.items() if fields.get(name) == value]
+    reasons = [text for (name, value), text in HABITS.items() if fields[name] == value]
     if not reasons:
         reasons = [f"protocol {protocol!r} has other rules, see the settings below"]
     return f"Not comparable with clean numbers: {'; '.join(reasons)}."
 
 
+def guarantee_words(privacy: Mapping[str, Any]) -> str:
+    """What a result says of a formal guarantee; these words stand beside its numbers everywhere.
+
+    >>> guarantee_words({"guarantee": "none", "epsilon": None, "delta": None})
+    'no guarantee'
+    >>> guarantee_words({"guarantee": "user-level privacy", "epsilon": 4.5, "delta": 1e-5})
+    'user-level privacy, ε = 4.5, δ = 1e-05'
+    """
+    if privacy["guarantee"] == "none":
+        return "no guarantee"
+    numbers = (("ε", privacy["epsilon"]), ("δ", privacy["delta"]))
+    told = (f"{sign} = {value:.4g}" for sign, value in numbers if value is not None)
+    return ", ".join((str(privacy["guarantee"]), *told))
+
+
 def reading(run: Mapping[str, Any]) -> list[str]:
     """The sentences below the main table, for the full ranking on the test part.
 
-    They speak of the cut-off at which the run was selected.
+    They speak of the cut-off at which the run was selected, and for runs on untouched items of
+    the recall that their table shows.
 
-    >>> full, popularity = {"HR@10": 0.12, "NDCG@10": 0.06}, {"HR@10": 0.08, "NDCG@10": 0.04}
-    >>> run = {"metrics": {"full": full}, "reference": {"full": {"popularity": popularity}}}
-    >>> reading(run)[0]
-    'Beats popularity by a factor of 1.50 in HR@10 (0.1200 against 0.0800) and 1.50 in NDCG@10.'
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.experiment.run import run as play
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = play(resolve("popularity"), Path(folder, "one"))
+    >>> reading(result)[0]
+    'Scores as popularity does: HR@10 is 0.1433 for both.'
     """
-    full: Values = run["metrics"].get("full") or {}
-    reference: Mapping[str, Values] = run["reference"].get("full") or {}
-    users = int((run.get("counts") or {}).get("evaluated_users") or 0)
-    popularity = reference.get("popularity") or {}
-    k = headline(run)
+    if is_cold(run):
+        return cold_reading(run)
+    full: Values = run["metrics"]["full"]
+    reference: Mapping[str, Values] = run["reference"]["full"]
+    users, k = int(run["counts"]["evaluated_users"]), headline(run)
     hits = f"HR@{k}"
-    chance = (reference.get("chance") or {}).get(hits)
-    oracle = (reference.get("never_sampled") or {}).get(hits)
-    sentences = []
-    if hits in full and hits in popularity:
-        sentences.append(against_popularity(full, popularity, users, k))
-    if hits in full and chance is not None:
-        sentences.append(against_chance(full[hits], chance, users, k))
-    if text := about_unseen(run.get("breakdown") or {}, full.get(hits), k):
+    hit, chance, oracle = full[hits], reference["chance"][hits], reference["never_sampled"][hits]
+    sentences = [
+        against_popularity(full, reference["popularity"], users, k),
+        against_chance(hit, chance, users, hits),
+    ]
+    if text := about_unseen(run["breakdown"], hit, k):
         sentences.append(text)
-    if hits in full and chance is not None and oracle is not None:
-        clean = bool(run.get("clean"))
-        text = about_oracle(full[hits], oracle, chance, users, clean=clean, k=k)
-        # What explains the whole result comes before what the result would otherwise say.
-        explains_all = oracle >= full[hits] and _tells(oracle, chance, users)
-        sentences.insert(0 if explains_all else len(sentences), text)
+    text = about_oracle(hit, oracle, chance, users, clean=run["clean"], k=k)
+    # What explains the whole result comes before what the result would otherwise say.
+    explains_all = oracle >= hit and _tells(oracle, chance, users)
+    sentences.insert(0 if explains_all else len(sentences), text)
     return sentences
 
 
-def about_unseen(breakdown: Mapping[str, Any], hit: float | None, k: int = 10) -> str:
-    """How much of the hits is of test items in nobody's train; nothing where there are none.
+def cold_reading(run: Mapping[str, Any]) -> list[str]:
+    """What a result on untouched items says: against chance, against one list for everybody, and
+    over draws of noise, all in the first metric of its table."""
+    name = COLD_COLUMNS[0]
+    cold, value = run["cold"], run["metrics"]["full"][name]
+    chance = run["reference"]["full"]["chance"][name]
+    users = int(run["counts"]["evaluated_users"])
+    sentences = [
+        against_chance(value, chance, users, name),
+        against_one_list(value, cold["same_for_all"][name], users, name),
+    ]
+    if "draws" in cold:
+        mean, deviation = (m4(cold["draws"][name][key]) for key in ("mean", "deviation"))
+        sentences.append(
+            f"Over {cold['draws']['number']} draws of the generator's noise {name} is {mean} ± "
+            f"{deviation}."
+        )
+    sentences.append(
+        "Counting says nothing of items that nobody has touched, and they are never drawn as "
+        "negatives: popularity and the never-sampled oracle are no bars here."
+    )
+    return sentences
 
-    >>> kinds = {"warm": {"held_out": 3}, "unseen": {"held_out": 2, "adds": {"HR@10": 0.3}}}
-    >>> about_unseen(kinds, 0.5)
+
+def against_one_list(value: float, same: float, users: int, name: str) -> str:
+    """Does the method know people, or only items?
+
+    >>> against_one_list(0.3, 0.2, 900, "Recall@20")
+    'One list for everybody reaches Recall@20 0.2000; knowing people gives 0.1000 more.'
+    """
+    start = f"One list for everybody reaches {name} {m4(same)}"
+    if m4(value) == m4(same):
+        return f"{start}, as much as the method: nothing here comes from knowing people."
+    error = standard_error(value, users)
+    if abs(value - same) < 2 * error:
+        return (
+            f"{start}: the difference is under two standard errors ({m4(2 * error)} with "
+            f"{whole_text(users)} users), so this run alone does not show that it knows people."
+        )
+    if value < same:
+        return f"{start}, {m4(same - value)} more than the method."
+    return f"{start}; knowing people gives {m4(value - same)} more."
+
+
+def about_unseen(breakdown: Mapping[str, Any], hit: float, k: int = 10) -> str:
+    """How much of the hits is of test items in nobody's train; nothing where there are none, and
+    where users have several held-out items, whose kinds do not add up.
+
+    >>> unseen = {"held_out": 2, "adds": {"HR@10": 0.3}}
+    >>> about_unseen({"warm": {"held_out": 3}, "unseen": unseen}, 0.5)
     "2 of 5 test items are in nobody's train: they give 0.3000 of the HR@10 of 0.5000."
     """
-    unseen, warm = (breakdown.get(kind) or {} for kind in ("unseen", "warm"))
-    part = (unseen.get("adds") or {}).get(f"HR@{k}")
-    if part is None or hit is None:
+    unseen, warm = breakdown["unseen"], breakdown["warm"]
+    if not unseen["adds"]:
         return ""
     return (
         f"{whole_text(unseen['held_out'])} of {whole_text(unseen['held_out'] + warm['held_out'])} "
-        f"test items are in nobody's train: they give {m4(part)} of the HR@{k} of {m4(hit)}."
+        f"test items are in nobody's train: they give {m4(unseen['adds'][f'HR@{k}'])} of the "
+        f"HR@{k} of {m4(hit)}."
     )
 
 
 def against_popularity(full: Values, popularity: Values, users: int, k: int = 10) -> str:
     """Does the method know more than counting does?
 
-    >>> against_popularity({"HR@10": 0.05}, {"HR@10": 0.08}, users=0)
+    >>> counted = {"HR@10": 0.08, "NDCG@10": 0.04}
+    >>> against_popularity({"HR@10": 0.05, "NDCG@10": 0.03}, counted, users=0)
     'Does not beat popularity: HR@10 is 0.0500 against 0.0800.'
     """
     hit, counted = full[f"HR@{k}"], popularity[f"HR@{k}"]
-    gain, counted_gain = full.get(f"NDCG@{k}"), popularity.get(f"NDCG@{k}")
-    both = gain is not None and counted_gain is not None
-    higher = both and gain > counted_gain  # type: ignore[operator]
+    gain, counted_gain = full[f"NDCG@{k}"], popularity[f"NDCG@{k}"]
+    higher = gain > counted_gain
     if m4(hit) == m4(counted) and m4(gain) == m4(counted_gain):
         return f"Scores as popularity does: HR@{k} is {m4(hit)} for both."
     if not hit > counted:
@@ -116,8 +178,8 @@ def against_popularity(full: Values, popularity: Values, users: int, k: int = 10
             f"Beats popularity by a factor of {factor} in HR@{k} ({m4(hit)} against {m4(counted)})"
         )
         if higher and counted_gain:
-            text += f" and {_factor(gain / counted_gain)} in NDCG@{k}"  # type: ignore[operator]
-        elif both and not higher:
+            text += f" and {_factor(gain / counted_gain)} in NDCG@{k}"
+        elif not higher:
             text += f", but not in NDCG@{k} ({m4(gain)} against {m4(counted_gain)})"
     error = standard_error(hit, users)
     if users and abs(hit - counted) < 2 * error:
@@ -128,20 +190,21 @@ def against_popularity(full: Values, popularity: Values, users: int, k: int = 10
     return text + "."
 
 
-def against_chance(hit: float, chance: float, users: int, k: int = 10) -> str:
-    """Has the method learnt anything at all?
+def against_chance(value: float, chance: float, users: int, name: str = "HR@10") -> str:
+    """Has the method learnt anything at all? A share of hits strays by its standard error; a mean
+    of recalls, which lie between 0 and 1 as hits do, by no more than that.
 
     >>> against_chance(0.12, 0.01, users=500)
     'HR@10 is 12 times that of a random order (0.0100).'
     """
-    if hit <= chance + 2 * standard_error(chance, users):
+    if value <= chance + 2 * standard_error(chance, users):
         return (
-            f"Does not stand clear of chance (HR@{k} {m4(chance)}): nothing shows that this run "
+            f"Does not stand clear of chance ({name} {m4(chance)}): nothing shows that this run "
             "has learnt anything."
         )
     if chance == 0:
         return "A random order finds nothing."
-    return f"HR@{k} is {_factor(hit / chance)} times that of a random order ({m4(chance)})."
+    return f"{name} is {_factor(value / chance)} times that of a random order ({m4(chance)})."
 
 
 def about_oracle(

@@ -4,104 +4,139 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader
+from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined, UndefinedError
 
 from tacit.errors import TacitError
 from tacit.experiment.amounts import bytes_text, metric_text, seconds_text, whole_text
 from tacit.experiment.charts import Series, line_chart
 from tacit.experiment.folder import RunFolder
-from tacit.experiment.reading import reading, unclean_sentence
+from tacit.experiment.reading import guarantee_words, reading, unclean_sentence
 from tacit.experiment.tables import (
     SAMPLED,
     by_cutoff,
+    curve_columns,
     cutoffs,
     headline,
+    is_cold,
+    main_columns,
     main_table,
-    warmth_columns,
+    unit_of,
+    warmth_rows,
 )
 from tacit.files import write_text
 
-NEEDED = ("method", "dataset", "protocol", "clean", "seed", "metrics", "reference")
+# Which items the full ranking is over, by the protocol's mask of the test part.
+CANDIDATES = {
+    "others": "the untouched items of the test part alone",
+    "train": "all items outside the person's own training data",
+    "train+valid": "all items outside the person's own training and validation data",
+}
 
 
 def write_report(folder: Path) -> Path:
     """Read a finished run and write `report.html` beside its result.
 
     >>> import tempfile
-    >>> result = {"method": "fedmf", "dataset": "planted", "protocol": "clean", "clean": True}
-    >>> result |= {"seed": 0, "metrics": {"full": {"HR@10": 0.25}}, "reference": {}}
-    >>> with tempfile.TemporaryDirectory() as name:
-    ...     _ = Path(name, "run.json").write_text(json.dumps(result))
-    ...     report = write_report(Path(name))
-    ...     report.name, "0.2500" in report.read_text(encoding="utf-8")
+    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.experiment.run import run
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     result = run(resolve("popularity"), Path(place, "one"))
+    ...     report = write_report(Path(place, "one"))
+    ...     shown = report.read_text(encoding="utf-8")
+    >>> report.name, f"{result['metrics']['full']['HR@10']:.4f}" in shown
     ('report.html', True)
     """
     files = RunFolder(Path(folder))
     run = _result(files.result_file)
     history = _history(files.metrics_file)
-    settings = _text(files.experiment_file) if files.experiment_file.is_file() else ""
-    write_text(files.report_file, render(run, history, settings))
+    settings = _text(files.experiment_file)
+    try:
+        page = render(run, history, settings)
+    except (KeyError, TypeError, ValueError, AttributeError, UndefinedError) as error:
+        raise TacitError(
+            f"The run at {str(files.path)!r} lacks what a report shows ({error}), so one of its "
+            "files is damaged or of another version; run `tacit train` again."
+        ) from error
+    write_text(files.report_file, page)
     return files.report_file
 
 
 def render(run: Mapping[str, Any], history: Sequence[Mapping[str, Any]], settings: str) -> str:
     """The page as text, from the result, the lines by round and the settings.
 
-    >>> run = {"method": "fedmf", "dataset": "a<b", "protocol": "clean", "clean": True, "seed": 0}
-    >>> "a&lt;b" in render({**run, "metrics": {}, "reference": {}}, [], "")
-    True
+    Every run has every key that the page reads; one that is missing is an error, never a gap.
+
+    >>> render({"method": "fedmf"}, [], "")
+    Traceback (most recent call last):
+    KeyError: 'protocol'
     """
     environment = Environment(
         loader=PackageLoader("tacit.experiment", "."),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
+        undefined=StrictUndefined,
     )
     environment.filters |= {
-        "metric": metric_text,
-        "whole": whole_text,
-        "bytes": bytes_text,
-        "seconds": seconds_text,
+        "metric": known(metric_text),
+        "whole": known(whole_text),
+        "bytes": known(bytes_text),
+        "seconds": known(seconds_text),
     }
-    # A closed-form method has settings where others have rounds, and no loss in any of them.
-    without_loss = bool(history) and all(line.get("loss") is None for line in history)
-    unit = "setting" if without_loss else "round"
-    protocol = _protocol(settings)
+    protocol = tomllib.loads(settings)["protocol"]
     return environment.get_template("report.html.jinja").render(
         run=run,
         headline=headline(run),
-        masked="training" if protocol.get("test_mask") == "train" else "training and validation",
-        name=" + ".join([str(run["method"]), *map(str, run.get("plugins") or ())]),
-        run_name=Path(run.get("run") or "").name,  # where it lay on a disk is nobody's business
+        candidates=CANDIDATES[protocol["test_mask"]],
+        name=" + ".join([run["method"], *run["plugins"]]),
+        run_name=Path(run["run"]).name,  # where it lay on a disk is nobody's business
+        guarantee=guarantee_words(run["privacy"]),
         unclean=None if run["clean"] else unclean_sentence(run["protocol"], protocol),
         groups=main_table(run),
         cutoffs=cutoffs(run),
         by_cutoff=by_cutoff(run),
-        warmth_columns=warmth_columns(run),
+        warmth=warmth_rows(run),
+        warmth_columns=main_columns(run)["full"],
+        cold=run["cold"] if is_cold(run) else None,
         sentences=reading(run),
-        unit=unit,
-        charts=_charts(history, run.get("selected_round"), unit, headline(run)),
+        unit=unit_of(run),
+        charts=_charts(run, history),
         settings=settings,
     )
 
 
-def _charts(
-    history: Sequence[Mapping[str, Any]], selected: int | None, unit: str, k: int
-) -> list[dict[str, Any]]:
+def known(show: Callable[[Any], str]) -> Callable[[Any], str]:
+    """A filter that shows values; a key that is not there is none, not even a dash.
+
+    >>> known(metric_text)(0.25)
+    '0.2500'
+    """
+
+    def shown(value: Any) -> str:
+        if isinstance(value, Undefined):
+            str(value)  # a strict one says here what is missing
+        return show(value)
+
+    return shown
+
+
+def _charts(run: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Loss, then validation in both rankings; what has fewer than two points is left out."""
+    selected, unit = run["selected_round"], unit_of(run)
+    validated = [line for line in history if "valid" in line]
 
     def of_ranking(kind: str) -> list[Series]:
         return [
-            Series.of(name, [(line["round"], _valid(line, kind).get(name)) for line in history])
-            for name in (f"HR@{k}", f"NDCG@{k}")
+            Series.of(name, [(line["round"], line["valid"][kind][name]) for line in validated])
+            for name in curve_columns(run)[kind]
         ]
 
     numbers = [line["round"] for line in history]
-    losses = [Series.of("loss", [(line["round"], line.get("loss")) for line in history])]
+    losses = [Series.of("loss", [(line["round"], line["loss"]) for line in history])]
     charts = []
     for title, series, from_zero in (
         ("Training loss", losses, False),
@@ -122,37 +157,17 @@ def _charts(
     return charts
 
 
-def _valid(line: Mapping[str, Any], kind: str) -> Mapping[str, float | None]:
-    return (line.get("valid") or {}).get(kind) or {}
-
-
-def _protocol(settings: str) -> Mapping[str, Any]:
-    """The protocol's fields as the saved experiment spells them; none if it cannot be read."""
-    try:
-        fields = tomllib.loads(settings).get("protocol")
-    except tomllib.TOMLDecodeError:
-        return {}
-    return fields if isinstance(fields, dict) else {}
-
-
 def _result(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise TacitError(
             f"No result at {str(path)!r}; give the folder of a finished run, or finish this one "
             "with --resume."
         )
-    run = _object(_text(path), str(path))
-    lacking = [key for key in NEEDED if key not in run]
-    if lacking:
-        raise TacitError(
-            f"{str(path)!r} lacks {lacking[0]!r}, so no report can be made of it; run "
-            "`tacit train` again."
-        )
-    return run
+    return _object(_text(path), str(path))
 
 
 def _history(path: Path) -> list[dict[str, Any]]:
-    lines = _text(path).splitlines() if path.is_file() else []
+    lines = _text(path).splitlines()
     return [
         _object(line, f"line {number} of {str(path)!r}")
         for number, line in enumerate(lines, start=1)

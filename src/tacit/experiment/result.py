@@ -21,6 +21,7 @@ from tacit.evaluation.metrics import parse_metric, summary
 from tacit.evaluation.ranking import Evaluation
 from tacit.evaluation.ranks import Ranks
 from tacit.evaluation.references import chance, never_sampled, popularity
+from tacit.experiment.central_course import CentralCourse
 from tacit.experiment.cold_result import cold_result
 from tacit.experiment.course import Course
 from tacit.experiment.habits import habit_notes
@@ -136,6 +137,8 @@ def make_result(
         "split": rule.kind if rule.is_cold else f"{rule.kind} by {rule.order}",
         "preset": experiment.preset,
         "seed": experiment.seed,
+        # what validation chose among: a closed form has settings where others have rounds
+        "unit": "setting" if isinstance(course, CentralCourse) else "round",
         "rounds": experiment.rounds,
         "rounds_run": rounds_run,
         "selected_round": selected_round,

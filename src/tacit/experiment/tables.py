@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from tacit.evaluation.metrics import parse_metric
+
 SAMPLED = "sampled99"
 RANKINGS = {"full": "Full ranking", SAMPLED: "Against 99 sampled"}
 REFERENCES = {
@@ -13,19 +15,39 @@ REFERENCES = {
     "chance": "Chance",
     "never_sampled": "Never-sampled oracle",
 }
+SAME_FOR_ALL = "One list for everybody"
 
-
-# what runs on untouched items are read by
+# what runs on untouched items are read by, in the result and round by round
 COLD_COLUMNS = ("Recall@20", "Recall@50", "Recall@100", "NDCG@20")
+COLD_CURVES = COLD_COLUMNS[:3]
+
+
+def is_cold(run: Mapping[str, Any]) -> bool:
+    """Whether a run was judged on items that nobody has touched; only such results say `cold`.
+
+    >>> is_cold({"method": "fedmf"})
+    False
+    """
+    return "cold" in run
+
+
+def unit_of(run: Mapping[str, Any]) -> str:
+    """What validation chose among: rounds, or the settings of a closed form.
+
+    >>> unit_of({"unit": "setting"}), unit_of({})
+    ('setting', 'round')
+    """
+    return str(run.get("unit", "round"))  # results of earlier versions do not say
 
 
 def headline(run: Mapping[str, Any]) -> int:
-    """The cut-off at which a run was selected and is read; runs that do not say are read at 10.
+    """The cut-off at which a run was selected and is read, the largest where there are several;
+    every result and every validated round has its metrics.
 
-    >>> headline({"select_metric": "HR@50"}), headline({})
-    (50, 10)
+    >>> headline({"select_metric": "HR@50"}), headline({"select_metric": "HR@15+30"})
+    (50, 30)
     """
-    return int(str(run.get("select_metric") or "@10").partition("@")[2].partition("+")[0])
+    return parse_metric(run["select_metric"])[1]
 
 
 def main_columns(run: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
@@ -34,11 +56,23 @@ def main_columns(run: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
     >>> main_columns({"select_metric": "HR@50"})["full"][-2:]
     ('HR@50', 'NDCG@50')
     """
-    if run.get("cold"):
+    if is_cold(run):
         return {"full": COLD_COLUMNS, SAMPLED: ("HR@10", "NDCG@10")}
     at = dict.fromkeys((10, 20, headline(run)))
     full = tuple(f"{name}@{k}" for k in at for name in ("HR", "NDCG"))
     return {"full": full, SAMPLED: ("HR@10", "NDCG@10")}
+
+
+def curve_columns(run: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+    """What is drawn round by round: metrics that every validated round has.
+
+    >>> curve_columns({"select_metric": "HR@50"})["full"]
+    ('HR@50', 'NDCG@50')
+    """
+    if is_cold(run):
+        return {"full": COLD_CURVES, SAMPLED: ("HR@10", "NDCG@10")}
+    both = tuple(f"{name}@{headline(run)}" for name in ("HR", "NDCG"))
+    return {"full": both, SAMPLED: both}
 
 
 @dataclass(frozen=True)
@@ -55,24 +89,36 @@ class Group:
 
 
 def main_table(run: Mapping[str, Any]) -> dict[str, Group]:
-    """The method, then the references that the result holds, in both rankings.
+    """The method, then its references, in both rankings.
 
-    >>> references = {"full": {"popularity": {"HR@10": 0.1}}}
-    >>> table = main_table({"metrics": {"full": {"HR@10": 0.2}}, "reference": references})
-    >>> table["full"].rows["Popularity"][0]
-    (0.1, 0.5)
+    Runs on untouched items also have the list that is the same for everybody, in the full ranking.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.experiment.run import run as play
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     table = main_table(play(resolve("popularity"), Path(folder, "one")))
+    >>> table["full"].rows["method"] == table["full"].rows["Popularity"]
+    True
     """
-    references = {kind: run["reference"].get(kind) or {} for kind in RANKINGS}
-    present = [key for key in REFERENCES if any(references[kind].get(key) for kind in RANKINGS)]
     groups = {}
     for kind, title in RANKINGS.items():
         columns = main_columns(run)[kind]
-        values = {"method": run["metrics"].get(kind) or {}}
-        values |= {REFERENCES[key]: references[kind].get(key) or {} for key in present}
-        largest = {name: max(row.get(name) or 0.0 for row in values.values()) for name in columns}
+        scorers: dict[str, Mapping[str, float]] = {"method": run["metrics"][kind]}
+        if is_cold(run):
+            scorers[SAME_FOR_ALL] = run["cold"]["same_for_all"] if kind == "full" else {}
+        scorers |= {name: run["reference"][kind][key] for key, name in REFERENCES.items()}
+        values = {
+            scorer: [row[name] if row else None for name in columns]
+            for scorer, row in scorers.items()
+        }
+        largest = [
+            max(filter(None, column), default=1.0) for column in zip(*values.values(), strict=True)
+        ]
         rows = {
             scorer: [
-                (row.get(name), (row.get(name) or 0.0) / (largest[name] or 1.0)) for name in columns
+                (value, (value or 0.0) / most) for value, most in zip(row, largest, strict=True)
             ]
             for scorer, row in values.items()
         }
@@ -87,36 +133,45 @@ def cutoffs(run: Mapping[str, Any]) -> list[int]:
     [5, 20]
     """
     names = [name for values in run["metrics"].values() for name in values]
-    return sorted({int(at) for _, _, at in map(_parts, names) if at.isdigit()})
+    return sorted({int(name.partition("@")[2]) for name in names})
 
 
 def by_cutoff(run: Mapping[str, Any]) -> list[tuple[str, str, list[float | None]]]:
-    """A row (metric, ranking, value at each cut-off) for everything that was measured.
+    """A row (metric, ranking, value at each cut-off) for everything that was measured; a result on
+    untouched items has precision too, at some cut-offs.
 
-    >>> by_cutoff({"metrics": {"full": {"HR@5": 0.1, "HR@10": 0.2}}})
+    >>> by_cutoff({"metrics": {"full": {"HR@5": 0.1, "HR@10": 0.2}, "sampled99": {}}})
     [('HR', 'Full ranking', [0.1, 0.2])]
     """
     rows = []
     for kind, title in RANKINGS.items():
-        values = run["metrics"].get(kind) or {}
-        for metric in dict.fromkeys(_parts(name)[0] for name in values):
+        values = dict(run["metrics"][kind])
+        if is_cold(run) and kind == "full":
+            values |= run["cold"]["metrics"]
+        for metric in dict.fromkeys(name.partition("@")[0] for name in values):
             rows.append((metric, title, [values.get(f"{metric}@{at}") for at in cutoffs(run)]))
     return rows
 
 
-def warmth_columns(run: Mapping[str, Any]) -> list[str]:
-    """The main columns that the breakdown by warmth has values for.
+def warmth_rows(run: Mapping[str, Any]) -> list[tuple[str, int, list[float | None], float | None]]:
+    """Warm and unseen test items: name, users, values of the main columns, and what they add to
+    the headline's hits. A kind without users has no values; where a user has several held-out
+    items, kinds do not add up to the whole. None of this is for runs whose test items are all
+    untouched.
 
-    >>> warmth_columns({"breakdown": {"warm": {"users": 3, "full": {"HR@10": 0.2, "HR@50": 0.4}}}})
-    ['HR@10']
+    >>> part = {"users": 0, "full": {}, "adds": {}}
+    >>> run = {"select_metric": "HR@10", "breakdown": {"warm": part, "unseen": part}}
+    >>> warmth_rows(run)[0]
+    ('Warm', 0, [None, None, None, None], None)
     """
-    parts = (run.get("breakdown") or {}).values()
-    return [
-        name
-        for name in main_columns(run)["full"]
-        if any(name in (p.get("full") or {}) for p in parts)
-    ]
-
-
-def _parts(name: str) -> tuple[str, str, str]:
-    return name.partition("@")
+    if is_cold(run):
+        return []
+    hits, columns = f"HR@{headline(run)}", main_columns(run)["full"]
+    parts = {kind: run["breakdown"][kind] for kind in ("warm", "unseen")}
+    summed = any(part["adds"] for part in parts.values())
+    rows = []
+    for kind, part in parts.items():
+        values = [part["full"][name] if part["full"] else None for name in columns]
+        adds = (part["adds"][hits] if part["adds"] else 0.0) if summed else None
+        rows.append((kind.capitalize(), part["users"], values, adds))
+    return rows
