@@ -1,5 +1,7 @@
 """Links of the channel: the battery, hand-computed bounds, and noise with the right spread."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +10,9 @@ from tacit.channel.clip import Clip
 from tacit.channel.dense import Dense
 from tacit.channel.gaussian import Gaussian
 from tacit.channel.laplace import Laplace
+from tacit.experiment.federated_course import FederatedCourse
+from tacit.experiment.prepare import prepare
+from tacit.experiment.resolve import resolve
 from tacit.testing import ChannelTests
 
 
@@ -47,3 +52,25 @@ def test_noise_of_a_sum_has_the_variance_of_n_clients(link, variance) -> None:
     total = link.add_noise(np.zeros(40_000), 9, np.random.default_rng(0))
     assert np.var(total) == pytest.approx(9 * variance, rel=0.05)
     assert abs(total.mean()) < 0.05
+
+
+@pytest.mark.parametrize("battery", [TestClip, TestClipL1, TestGaussian, TestLaplace])
+def test_a_neutral_link_takes_no_sentence_away(battery) -> None:
+    """What the server can read stands as long as nothing hides it, whatever a link is called."""
+    experiment = resolve("fedmf", rounds=1)
+    train = prepare(experiment).split.train
+
+    def reads(*channel: object) -> list[str]:
+        method = replace(experiment.method, channel=channel)
+        return FederatedCourse(replace(experiment, method=method), train, 1).server_reads()
+
+    plain = reads(*battery.before)
+    assert Dense().says() in plain
+    with_it = reads(*battery.before, battery.neutral)
+    assert set(plain) <= set(with_it)
+    assert len(set(with_it) - set(plain)) == bool(battery.neutral.says())
+    if "noise" in battery.link.gives:
+        assert with_it == plain
+        noisy = reads(*battery.before, battery.link)
+        assert Dense().says() not in noisy
+        assert battery.link.says() in noisy

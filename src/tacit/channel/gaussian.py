@@ -22,7 +22,7 @@ class Gaussian:
 
     @property
     def gives(self) -> frozenset[str]:
-        return frozenset({"noise"})
+        return frozenset({"noise"} if self.sigma else ())  # none of it hides nothing
 
     @property
     def needs(self) -> frozenset[str]:
@@ -43,4 +43,6 @@ class Gaussian:
         return total + self.sigma * np.sqrt(n_clients) * generator.standard_normal(total.shape)
 
     def says(self) -> str:
+        if not self.sigma:
+            return ""
         return f"Gaussian noise, standard deviation {self.sigma:g} per entry and client"

@@ -22,7 +22,7 @@ class Laplace:
 
     @property
     def gives(self) -> frozenset[str]:
-        return frozenset({"noise"})
+        return frozenset({"noise"} if self.scale else ())  # none of it hides nothing
 
     @property
     def needs(self) -> frozenset[str]:
@@ -44,4 +44,6 @@ class Laplace:
         return total + plus - generator.gamma(n_clients, self.scale, total.shape)
 
     def says(self) -> str:
+        if not self.scale:
+            return ""
         return f"Laplace noise, scale {self.scale:g} per entry and client"

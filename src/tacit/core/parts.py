@@ -229,6 +229,7 @@ class Transform(Protocol):
 
     The sum of n clients' noise is drawn at once, exactly in distribution; a deployed client draws
     its own. `gives` and `needs` let `compose` refuse chains that promise what they cannot keep.
+    `says` is a sentence for people, empty where the link changes nothing.
     """
 
     @property

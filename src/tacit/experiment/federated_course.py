@@ -193,11 +193,11 @@ class FederatedCourse:
         if not self.algorithm.communicates:
             return ["nothing leaves the device"]
         channel = self.algorithm.method.channel
-        said = [link.says() for link in channel]
-        if any("noise" in link.gives for link in channel):
-            # the plain sentence of a dense update is not true under noise, nor is its opposite
-            dense = [link for link in channel if "dense" in link.gives]
-            said = [link.says() for link in channel if link not in dense]
+        noise = any("noise" in link.gives for link in channel)
+        # the plain sentence of a dense update is not true under noise, nor is its opposite
+        speak = [link for link in channel if not (noise and "dense" in link.gives)]
+        said = [sentence for link in speak if (sentence := link.says())]
+        if noise:
             said.append("how much the noise hides is not accounted for yet")
         server = self.algorithm.method.server
         if isinstance(server, TableRule):
