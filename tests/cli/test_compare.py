@@ -90,6 +90,25 @@ def test_plug_ins_against_the_best(tacit, small):
     assert Path("runs/compare-plays-clean/fedmf+clip_bound=0.5/seed0/run.json").is_file()
 
 
+@pytest.mark.parametrize("metric", ["NDCG@10", "HR@10", "MRR@5"])
+def test_no_column_is_there_twice(tacit, small, metric):
+    said = tacit(
+        *("compare", "random", "popularity", *small, "--seeds", 1),
+        *("--metric", metric, "--out", "both"),
+    )
+    lines = Path("both", "compare.md").read_text().splitlines()
+    header = next(line for line in lines if line.startswith("| Method"))
+    titles = [cell.strip() for cell in header.strip("|").split("|")]
+    assert len(titles) == len(set(titles))
+    assert {f"{metric}, full", "HR@10, full", "NDCG@10, full", "HR@10, 99 sampled"} <= set(titles)
+    values = {line.count("|") for line in lines if line.startswith("|")}
+    assert values == {len(titles) + 1}
+    shown = next(line for line in said.out.splitlines() if "over seeds" in line)
+    columns = [title for title in shown.strip().split("  ") if title]
+    assert len(columns) == len(set(columns))
+    assert metric in columns[0]
+
+
 def test_protocols_are_not_mixed(tacit, small):
     tacit("train", "popularity", *small, "--protocol", "pfedrec", "--out", "leaky")
     said = tacit("compare", "random", "leaky", *small, "--out", "both")

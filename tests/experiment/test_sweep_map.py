@@ -19,9 +19,9 @@ def table(*axes: Axis, chosen: int = 0) -> Sweep:
             value = 10 * float(x) + float(y)
             test = {"full": {"HR@10": 100 + value}}
             rows.append(
-                Setting(point, None, None, None, (), ())
+                Setting(point, None, None, None, (), (), None)
                 if x == "3"
-                else Setting(point, value, None, test, (1,), ("a",))
+                else Setting(point, value, None, test, (1,), ("a",), "no guarantee")
             )
     return Sweep("m", "few", "clean", True, "", "HR@10", "full", axes, 1, tuple(rows), chosen, ())
 

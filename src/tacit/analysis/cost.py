@@ -13,8 +13,9 @@ from tacit.core.parts import Guided, Viewed
 from tacit.experiment.amounts import bytes_text, whole_text
 from tacit.experiment.figures import colour, new_figure
 from tacit.experiment.names import dataset_name
+from tacit.experiment.reading import guarantee_words
 
-WHO = (Column("run", word), Column("dataset", word))
+WHO = (Column("run", word), Column("dataset", word), Column("privacy", word))
 DEVICE = (
     Column("trained", whole_text),
     Column("stored", whole_text),
@@ -45,20 +46,22 @@ def cost(runs: Sequence[FinishedRun]) -> Finding:
         counted, measured = _held(run), run.result["cost"]
         if counted is None:
             uncounted.append(run.name)
-            rest, peak = measured.get("client_bytes"), measured.get("client_bytes_at_peak")
-            counted = (None, None, rest, peak, measured.get("bytes_once"))
+            # only composed methods tell the peak and the content that is sent once
+            peak, once = measured.get("client_bytes_at_peak"), measured.get("bytes_once")
+            counted = (None, None, measured["client_bytes"], peak, once)
         elif run.algorithm.reads_content:
             sentences.append(_fused(run))
-        who = (run.name, dataset_name(run.experiment.data.name))
+        privacy = guarantee_words(run.result["privacy"])
+        who = (run.name, dataset_name(run.experiment.data.name), privacy)
         held.append((*who, *counted[:4]))
         sent.append(
             (
                 *who,
                 counted[4],
-                measured.get("bytes_up"),
-                measured.get("bytes_down"),
-                measured.get("exchanges"),
-                measured.get("bytes_total_to_selected_round"),
+                measured["bytes_up"],
+                measured["bytes_down"],
+                measured["exchanges"],
+                measured["bytes_total_to_selected_round"],
             )
         )
     if uncounted:
@@ -72,10 +75,20 @@ def cost(runs: Sequence[FinishedRun]) -> Finding:
         "guidance; gradients and the batch come on top.",
         "Once: content, before the first round, not part of the total. Up and down are bytes per "
         "client and exchange, exchanges and bytes to the best round are those of all clients.",
+        *_privacy(runs),
     ]
     device = Table("cost", "Cost on the device", (*WHO, *DEVICE), tuple(held))
     wire = Table("cost-wire", "Cost on the wire", (*WHO, *WIRE), tuple(sent))
     return Finding("cost", (device, wire), _figure(device, wire), tuple(sentences))
+
+
+def _privacy(runs: Sequence[FinishedRun]) -> list[str]:
+    """What the bytes tell whoever receives them, with the guarantee that goes with it."""
+    return [
+        f"{run.name}, {guarantee_words(run.result['privacy'])}: "
+        f"{'; '.join(run.result['privacy']['server_reads'])}."
+        for run in runs
+    ]
 
 
 Counted = tuple[int | None, int | None, int | None, int | None, int | None]
@@ -147,7 +160,7 @@ def _figure(device: Table, wire: Table) -> Figure:
         panel.set_xticks([])
         panel.set_title(title, fontsize=11)
         panel.set_xlabel("bytes")
-        names = [f"{record['run']}\n{record['dataset']}" for record in records]
+        names = [f"{record['run']}\n{record['dataset']}\n{record['privacy']}" for record in records]
         panel.set_yticks(range(len(records)), names if panel is panels[0] else [])
         panel.invert_yaxis()
         panel.grid(visible=False)

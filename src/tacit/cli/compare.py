@@ -100,6 +100,9 @@ def show_comparison(comparison: Comparison) -> None:
         f"protocol  {comparison.protocol}, split {comparison.split}, {comparison.users} users; "
         f"tested against {comparison.against}, paired over users, Holm over methods"
     )
+    for words in dict.fromkeys(row.privacy for row in comparison.rows):
+        said = ", ".join(row.name for row in comparison.rows if row.privacy == words)
+        say(f"privacy   {words}: {said}")
     for line in sentences(comparison):
         say(f"result    {line}")
     for note in comparison.notes:
@@ -110,9 +113,16 @@ def comparison_table(comparison: Comparison) -> Table:
     """One row per method, then popularity and chance."""
     from tacit.cli.tables import plain_table
     from tacit.experiment.amounts import DASH, bytes_text, metric_text
-    from tacit.experiment.comparison_text import difference_text, p_text, spread_text
+    from tacit.experiment.comparison_text import (
+        difference_text,
+        other_columns,
+        p_text,
+        spread_text,
+    )
 
     metric = comparison.metric
+    # the terminal has room for hits alone, in both rankings
+    others = {title: at for title, at in other_columns(metric).items() if at[1] == "HR@10"}
     rows = [
         [
             row.name,
@@ -120,8 +130,7 @@ def comparison_table(comparison: Comparison) -> Table:
             spread_text(row.spread),
             difference_text(row.difference),
             p_text(row.p_holm),
-            metric_text(row.metrics["full"]["HR@10"]),
-            metric_text(row.metrics["sampled99"]["HR@10"]),
+            *(metric_text(row.metrics[kind][name]) for kind, name in others.values()),
             bytes_text(row.cost["bytes_up"]),
         ]
         for row in comparison.rows
@@ -129,19 +138,20 @@ def comparison_table(comparison: Comparison) -> Table:
     named = {row.name for row in comparison.rows}
     for name, values in comparison.reference.items():
         if name not in named:
-            hits = [metric_text(values[kind]["HR@10"]) for kind in ("full", "sampled99")]
-            rows.append([name, metric_text(values["full"][metric]), *[DASH] * 3, *hits, DASH])
+            hits = [metric_text(values[kind][other]) for kind, other in others.values()]
+            first = metric_text(values["full"][metric])
+            rows.append([name, first, *[DASH] * 3, *hits, DASH])
     columns = [
         "",
         metric,
         "over seeds",
         f"against {comparison.against}",
         "p (Holm)",
-        "HR@10",
-        "HR@10 vs 99",
+        *("HR@10 vs 99" if kind == "sampled99" else name for kind, name in others.values()),
         "bytes up",
     ]
-    return plain_table(f"{comparison.dataset}, full ranking", columns, rows, numbers=7)
+    numbers = len(columns) - 1
+    return plain_table(f"{comparison.dataset}, full ranking", columns, rows, numbers=numbers)
 
 
 def _default_out(data: str | None, protocol: str | None) -> Path:

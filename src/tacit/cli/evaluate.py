@@ -39,6 +39,7 @@ def _show(answer: dict[str, Any], names: tuple[str, ...]) -> None:
     from tacit.cli.tables import plain_table
     from tacit.experiment.amounts import metric_text
     from tacit.experiment.comparison_text import mark
+    from tacit.experiment.reading import guarantee_words
 
     breakdown = answer["breakdown"] or {}
     columns = ["", "full", "vs 99", *(f"{part}, full" for part in breakdown)]
@@ -58,5 +59,6 @@ def _show(answer: dict[str, Any], names: tuple[str, ...]) -> None:
     say(f"protocol  {answer['protocol']}, split {answer['split']}, ties {answer['ties']}")
     for part, share in breakdown.items():
         say(f"{part:9} {share['held_out']} held-out items of {share['users']} users")
+    say(f"privacy   {guarantee_words(answer['privacy'])}")
     for note in answer["notes"]:
         say(f"note      {note}")

@@ -90,6 +90,7 @@ def show_sweep(table: Sweep) -> None:
     if warning := mark(table.protocol, table.clean):
         say(warning)
     say(f"protocol  {table.protocol}, split {table.split}")
+    say(f"privacy   {table.privacy}")
     say(f"choice *  {table.choice}")
     say("note      Test values stand here for completeness; the choice is validation's alone.")
     for note in table.notes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from tacit.cli.output import printable
 from tacit.experiment.amounts import bytes_text, metric_text
@@ -35,9 +35,11 @@ def plain_table(
     )
     for place, column in enumerate(columns):
         right = place >= len(columns) - numbers
-        table.add_column(
-            Text(printable(column)), justify="right" if right else "left", no_wrap=right
-        )
+        # a word that is too long goes on in the next line; nothing of a name is cut away
+        overflow: Literal["ellipsis", "fold"] = "ellipsis" if right else "fold"
+        justify: Literal["right", "left"] = "right" if right else "left"
+        heading = Text(printable(column))
+        table.add_column(heading, justify=justify, no_wrap=right, overflow=overflow)
     for row in rows:
         table.add_row(*(Text(printable(cell)) for cell in row))
     return table

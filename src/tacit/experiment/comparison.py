@@ -32,7 +32,8 @@ class Entrant:
 class Row:
     """One method: its value over users (seeds averaged), the spread over seeds, and the test.
 
-    >>> row = Row("fedmf", 0.2, Spread.of([0.1, 0.3]), {}, None, None, (0, 1), (5, 7), {}, ())
+    >>> spread, privacy = Spread.of([0.1, 0.3]), "no guarantee"
+    >>> row = Row("fedmf", 0.2, spread, {}, None, None, (0, 1), (5, 7), {}, (), privacy)
     >>> row.spread.mean
     0.2
     """
@@ -47,6 +48,7 @@ class Row:
     selected_rounds: tuple[int, ...]
     cost: Mapping[str, int]
     runs: tuple[str, ...]
+    privacy: str  # the guarantee that goes with the numbers, in words
 
 
 @dataclass(frozen=True, eq=False)

@@ -54,7 +54,7 @@ def sentences(comparison: Comparison) -> list[str]:
 
     >>> from tacit.experiment.comparison import Row
     >>> test = Interval(0.01, -0.002, 0.022, 0.2)
-    >>> row = Row("a", 0.2, Spread(0.2, None, 1), {}, test, 0.2, (), (), {}, ())
+    >>> row = Row("a", 0.2, Spread(0.2, None, 1), {}, test, 0.2, (), (), {}, (), "no guarantee")
     >>> sentences(Comparison("HR@10", "few", "clean", True, "by time", "b", 9, (row,), {}, ()))
     ['a and b cannot be told apart in HR@10 (p = 0.200 after Holm).']
     """
@@ -82,6 +82,20 @@ def _p_words(value: float) -> str:
     return text if text.startswith("<") else f"= {text}"
 
 
+def other_columns(metric: str) -> dict[str, tuple[str, str]]:
+    """Columns beside the tested metric, by ranking and name; none is there twice.
+
+    >>> list(other_columns("NDCG@10")), list(other_columns("MRR@5"))[:2]
+    (['HR@10, full', 'HR@10, 99 sampled'], ['HR@10, full', 'NDCG@10, full'])
+    """
+    columns = {
+        "HR@10, full": ("full", "HR@10"),
+        "NDCG@10, full": ("full", "NDCG@10"),
+        "HR@10, 99 sampled": ("sampled99", "HR@10"),
+    }
+    return {title: at for title, at in columns.items() if at != ("full", metric)}
+
+
 def as_markdown(comparison: Comparison) -> str:
     """The file `compare.md`.
 
@@ -89,16 +103,16 @@ def as_markdown(comparison: Comparison) -> str:
     '# few, protocol clean, spli'
     """
     metric, against = comparison.metric, comparison.against
+    others = other_columns(metric)
     header = [
         "Method",
         f"{metric}, full",
         "Spread over seeds",
         f"Against {against} (95 %)",
         "p (Holm)",
-        "HR@10, full",
-        "NDCG@10, full",
-        "HR@10, 99 sampled",
+        *others,
         "Bytes up per client and round",
+        "Privacy",
     ]
     body = [
         [
@@ -107,10 +121,9 @@ def as_markdown(comparison: Comparison) -> str:
             spread_text(row.spread),
             difference_text(row.difference),
             p_text(row.p_holm),
-            metric_text(row.metrics["full"]["HR@10"]),
-            metric_text(row.metrics["full"]["NDCG@10"]),
-            metric_text(row.metrics["sampled99"]["HR@10"]),
+            *(metric_text(row.metrics[kind][name]) for kind, name in others.values()),
             bytes_text(row.cost["bytes_up"]),
+            row.privacy,
         ]
         for row in comparison.rows
     ]
@@ -120,10 +133,8 @@ def as_markdown(comparison: Comparison) -> str:
                 f"*{name}* (reference)",
                 metric_text(values["full"][metric]),
                 *[DASH] * 3,
-                metric_text(values["full"]["HR@10"]),
-                metric_text(values["full"]["NDCG@10"]),
-                metric_text(values["sampled99"]["HR@10"]),
-                DASH,
+                *(metric_text(values[kind][name]) for kind, name in others.values()),
+                *[DASH] * 2,
             ]
         )
     protocol = f"protocol {comparison.protocol}, split {comparison.split}"

@@ -57,7 +57,7 @@ def evaluate(
         raise TacitError("No metric is named; give for instance --metrics HR@10,NDCG@10.")
     answer: dict[str, Any] = {
         key: result[key]
-        for key in ("method", "plugins", "dataset", "protocol", "clean", "split", "seed")
+        for key in ("method", "plugins", "dataset", "protocol", "clean", "split", "seed", "privacy")
     }
     answer |= {
         "selected_round": result["selected_round"],

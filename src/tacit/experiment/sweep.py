@@ -23,6 +23,7 @@ from tacit.experiment.grid import (
 )
 from tacit.experiment.names import dataset_name
 from tacit.experiment.prepare import cautions_of
+from tacit.experiment.reading import guarantee_words
 from tacit.experiment.result import read_ranks
 from tacit.experiment.spec import Experiment
 from tacit.experiment.sweep_files import write_sweep
@@ -71,7 +72,7 @@ def sweep(
                 f"{point_text(axes, point)} diverged with seed {experiment.seed}, so it has no "
                 "value."
             )
-            rows.append(Setting(point, None, None, None, (), ()))
+            rows.append(Setting(point, None, None, None, (), (), None))
         else:
             rows.append(_setting(point, experiments, folders))
     one = _first_result(rows)
@@ -99,6 +100,7 @@ def _setting(
         },
         tuple(result["selected_round"] for result in results),
         tuple(str(folder) for folder in folders),
+        guarantee_words(results[0]["privacy"]),
     )
 
 

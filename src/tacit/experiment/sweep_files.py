@@ -37,12 +37,16 @@ def write_sweep(table: Sweep, out: Path) -> list[Path]:
 def as_csv(table: Sweep) -> str:
     """One line per setting, in the order of the grid.
 
-    >>> row = Setting(("1",), 0.2, None, {"full": {"HR@10": 0.3}}, (7, 9), ("a", "b"))
+    >>> test, privacy = {"full": {"HR@10": 0.3}}, "no guarantee"
+    >>> row = Setting(("1",), 0.2, None, test, (7, 9), ("a", "b"), privacy)
     >>> axis = Axis("local.epochs", ("1",))
     >>> one = Sweep("m", "few", "clean", True, "", "HR@10", "full", (axis,), 2, (row,), 0, ())
-    >>> print(as_csv(one).replace("\\r", ""), end="")
-    local.epochs,validation HR@10 full,deviation over seeds,test HR@10 full,rounds,chosen,runs
-    1,0.2,,0.3,7 9,yes,a b
+    >>> header, line = as_csv(one).splitlines()
+    >>> header
+    'local.epochs,validation HR@10 full,deviation over seeds,test HR@10 full,rounds,chosen,privacy,\
+runs'
+    >>> line
+    '1,0.2,,0.3,7 9,yes,no guarantee,a b'
     """
     measured = [(kind, name) for kind, values in _some_test(table).items() for name in values]
     stream = io.StringIO()
@@ -55,6 +59,7 @@ def as_csv(table: Sweep) -> str:
             *(f"test {name} {kind}" for kind, name in measured),
             "rounds",
             "chosen",
+            "privacy",
             "runs",
         ]
     )
@@ -67,6 +72,7 @@ def as_csv(table: Sweep) -> str:
                 *(None if row.test is None else row.test[kind][name] for kind, name in measured),
                 " ".join(map(str, row.selected_rounds)),
                 "yes" if place == table.chosen else "",
+                row.privacy,
                 " ".join(row.runs),
             ]
         )
@@ -94,7 +100,8 @@ def sweep_chart(table: Sweep) -> Figure:
     bars = f" Bars: standard deviation over {table.seeds} seeds." if table.seeds > 1 else ""
     caption(
         figure,
-        f"The ring marks the setting that validation prefers; test had no say in it.{bars}",
+        f"The ring marks the setting that validation prefers; test had no say in it.{bars} "
+        f"Privacy: {table.privacy}.",
     )
     return figure
 

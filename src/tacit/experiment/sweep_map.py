@@ -27,7 +27,7 @@ def sweep_map(table: Sweep) -> Figure:
     >>> from tacit.experiment.sweep_result import Setting
     >>> axes = (Axis("rate", ("1", "2")), Axis("decay", ("0",)))
     >>> test = {"full": {"HR@10": 0.1}}
-    >>> rows = tuple(Setting((x, "0"), 0.2, None, test, (1,), ("a",)) for x in ("1", "2"))
+    >>> rows = tuple(Setting((x, "0"), 0.2, None, test, (1,), ("a",), "none") for x in ("1", "2"))
     >>> one = Sweep("m", "few", "clean", True, "", "HR@10", "full", axes, 1, rows, 0, ())
     >>> [panel.get_title() for panel in sweep_map(one).axes[:2]]
     ['validation, full ranking', 'test, full ranking']
@@ -51,7 +51,8 @@ def sweep_map(table: Sweep) -> Figure:
     seeds = f" Means of {table.seeds} seeds." if table.seeds > 1 else " One seed each."
     caption(
         figure,
-        f"The frame marks the setting that validation prefers; test had no say in it.{seeds}",
+        f"The frame marks the setting that validation prefers; test had no say in it.{seeds} "
+        f"Privacy: {table.privacy}.",
     )
     return figure
 

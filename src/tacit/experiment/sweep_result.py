@@ -14,7 +14,8 @@ RANKING_WORDS = {"full": "full ranking", "sampled99": "99 sampled"}
 class Setting:
     """One point of the grid, seeds averaged; without values where training diverged.
 
-    >>> Setting(("0.1",), 0.2, None, {"full": {"HR@10": 0.3}}, (7,), ("runs/one",)).validation
+    >>> test = {"full": {"HR@10": 0.3}}
+    >>> Setting(("0.1",), 0.2, None, test, (7,), ("runs/one",), "no guarantee").validation
     0.2
     """
 
@@ -24,13 +25,14 @@ class Setting:
     test: Mapping[str, Mapping[str, float]] | None  # by ranking, then by metric
     selected_rounds: tuple[int, ...]
     runs: tuple[str, ...]
+    privacy: str | None  # the guarantee that goes with the values, in words
 
 
 @dataclass(frozen=True, eq=False)
 class Sweep:
     """All settings in the order of the grid; `chosen` is the place of validation's choice.
 
-    >>> axis, row = Axis("local.epochs", ("1",)), Setting(("1",), 0.2, None, None, (), ())
+    >>> axis, row = Axis("local.epochs", ("1",)), Setting(("1",), 0.2, None, None, (), (), None)
     >>> one = Sweep("m", "few", "clean", True, "", "HR@10", "full", (axis,), 1, (row,), 0, ())
     >>> one.choice
     'local.epochs=1: the setting that validation prefers (HR@10, full ranking)'
@@ -48,6 +50,11 @@ class Sweep:
     rows: tuple[Setting, ...]
     chosen: int
     notes: tuple[str, ...]
+
+    @property
+    def privacy(self) -> str:
+        """The guarantees of all settings, in words; figures say it too."""
+        return "; ".join(dict.fromkeys(row.privacy for row in self.rows if row.privacy))
 
     @property
     def choice(self) -> str:

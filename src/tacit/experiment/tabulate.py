@@ -15,6 +15,7 @@ from tacit.evaluation.significance import Spread, holm, paired_bootstrap, per_us
 from tacit.experiment.comparison import Comparison, Entrant, Row, Values, choose
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.prepare import cautions_of, prepare
+from tacit.experiment.reading import guarantee_words
 from tacit.experiment.result import read_ranks
 from tacit.experiment.spec import Experiment
 
@@ -71,6 +72,7 @@ def tabulate(entrants: Sequence[Entrant], metric: str, against: str) -> Comparis
             selected_rounds=tuple(result["selected_round"] for result in own),
             cost=own[0]["cost"],
             runs=tuple(str(folder) for folder in entrant.folders),
+            privacy=guarantee_words(own[0]["privacy"]),
         )
         for entrant, several, value_E, own in zip(entrants, ranks, values, results, strict=True)
     )

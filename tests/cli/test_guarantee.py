@@ -1,0 +1,75 @@
+"""The words about a formal guarantee stand beside numbers of noisy runs wherever they are shown."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from tacit.experiment.sweep import sweep
+from tacit.experiment.sweep_files import sweep_chart
+from tacit.experiment.sweep_map import sweep_map
+
+WORDS = "no guarantee"
+NOISY = {
+    "laplace": ("fedmf", "--with", "laplace:scale=0.1"),
+    "gaussian": ("fedmf", "--with", "clip:bound=1", "--with", "gaussian:sigma=0.1"),
+    "noise of a custom method": ("fedpergnn", "--set", "laplace=0.1"),
+}
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def line_with(text: str, *words: str) -> str:
+    """The line of a text that has all these words."""
+    return next(line for line in text.splitlines() if all(word in line for word in words))
+
+
+@pytest.mark.parametrize("noise", NOISY)
+def test_one_run_and_runs_side_by_side(tacit, small, noise):
+    command = ("train", *NOISY[noise], *small, "--rounds", 1, "--out", "noisy")
+    said = tacit(*command)
+    assert said.code == 0, said.err
+    assert line_with(said.out, "privacy").startswith(f"privacy   {WORDS}: ")
+    assert f"privacy: <b>{WORDS}</b>" in Path("noisy", "report.html").read_text(encoding="utf-8")
+    assert tacit("train", "popularity", *small, "--out", "plain").code == 0
+    name = NOISY[noise][0]
+
+    said = tacit("compare", "plain", "noisy", "--out", "both")
+    assert said.code == 0, said.err
+    assert name in line_with(said.out, "privacy", WORDS)
+    stored = json.loads(Path("both", "compare.json").read_text())
+    assert [row["privacy"] for row in stored["rows"]] == [WORDS, WORDS]
+    assert WORDS in line_with(Path("both", "compare.md").read_text(), f"| {name}")
+
+    said = tacit("analyse", "cost", "plain", "noisy", "--out", "cost")
+    assert said.code == 0, said.err
+    assert WORDS in line_with(said.out, f"note      {name}")
+    for table in ("cost.csv", "cost-wire.csv"):
+        assert [row["privacy"] for row in rows_of(Path("cost", table))] == [WORDS, WORDS]
+
+    assert line_with(tacit("evaluate", "noisy").out, "privacy") == f"privacy   {WORDS}"
+    assert json.loads(tacit("evaluate", "noisy", "--json").out)["privacy"]["guarantee"] == "none"
+
+
+@pytest.mark.parametrize("noise", NOISY)
+def test_a_sweep(tacit, small, noise):
+    over = ("--over", "rounds=1,2")
+    said = tacit("sweep", *NOISY[noise], *small, *over, "--out", "grid")
+    assert said.code == 0, said.err
+    assert line_with(said.out, "privacy") == f"privacy   {WORDS}"
+    assert [row["privacy"] for row in rows_of(Path("grid", "sweep.csv"))] == [WORDS, WORDS]
+    again = json.loads(tacit("sweep", *NOISY[noise], *small, *over, "--out", "grid", "--json").out)
+    assert [row["privacy"] for row in again["rows"]] == [WORDS, WORDS]
+
+
+def test_the_figures_of_a_sweep(tmp_path):
+    over = ["channel.1.scale=0,0.1", "local.epochs=1,2"]
+    table = sweep("fedmf", over, tmp_path, rounds=1, plugins=["laplace"])
+    for figure in (sweep_chart(table), sweep_map(table)):
+        assert f"Privacy: {WORDS}." in " ".join(figure.get_supxlabel().split())
