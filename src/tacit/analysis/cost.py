@@ -42,6 +42,7 @@ SHADES = {  # what a column is called in the figure, in the order of colours
 def cost(runs: Sequence[FinishedRun]) -> Finding:
     """Costs per client, and of all clients up to the selected round; runs need not be alike."""
     held, sent, uncounted, sentences = [], [], [], []
+    data = [run.experiment.data.name for run in runs]
     for run in runs:
         counted, measured = _held(run), run.result["cost"]
         if counted is None:
@@ -52,7 +53,7 @@ def cost(runs: Sequence[FinishedRun]) -> Finding:
         elif run.algorithm.reads_content:
             sentences.append(_fused(run))
         privacy = guarantee_words(run.result["privacy"])
-        who = (run.name, dataset_name(run.experiment.data.name), privacy)
+        who = (run.name, dataset_name(run.experiment.data.name, data), privacy)
         held.append((*who, *counted[:4]))
         sent.append(
             (

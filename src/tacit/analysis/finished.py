@@ -21,7 +21,7 @@ from tacit.experiment.compare import check_alike
 from tacit.experiment.comparison import Entrant
 from tacit.experiment.comparison_text import mark
 from tacit.experiment.folder import RunFolder
-from tacit.experiment.names import dataset_name
+from tacit.experiment.names import data_title
 from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.result import read_ranks
 from tacit.experiment.spec import Experiment
@@ -42,7 +42,7 @@ class FinishedRun:
         """Dataset and protocol, with a warning where numbers are not clean."""
         protocol = self.experiment.protocol
         warning = mark(protocol.name, protocol.is_clean)
-        return f"{dataset_name(self.experiment.data.name)}{warning and ' ' + warning}"
+        return f"{data_title(self.experiment.data.name)}{warning and ' ' + warning}"
 
     @cached_property
     def prepared(self) -> Prepared:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -52,7 +53,7 @@ def audit(
     from tacit.audit.page import refuse_used, write_audit
     from tacit.cli.progress import Bar
     from tacit.cli.settings import free_folder
-    from tacit.experiment.names import audit_name
+    from tacit.experiment.names import audit_name, data_below
     from tacit.experiment.resolve import resolve
 
     flags = options.given(
@@ -77,7 +78,9 @@ def audit(
         experiment = resolve(method, protocol=name, **flags)  # type: ignore[arg-type]
         if experiment not in experiments:  # a method without a paper has the clean protocol only
             experiments.append(experiment)
-    folder = out or free_folder(audit_name(experiments[0], named=protocol is not None))
+    if (folder := out) is None:
+        others = data_below(Path("runs"))
+        folder = free_folder(audit_name(experiments[0], named=protocol is not None, others=others))
     refuse_used(folder)
     one_torch_thread()
     audits = [

@@ -155,6 +155,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def _default_out(data: str | None, protocol: str | None) -> Path:
-    from tacit.experiment.names import dataset_name, slug
+    from tacit.experiment.names import shared_folder, slug
 
-    return Path("runs") / f"compare-{dataset_name(data or 'planted')}-{slug(protocol or 'clean')}"
+    rules = slug(protocol or "clean")
+    return shared_folder(Path("runs"), data or "planted", lambda name: f"compare-{name}-{rules}")

@@ -33,10 +33,13 @@ def experiment_of(config: Path | None, flags: dict[str, Any]) -> Experiment:
 
 
 def new_folder(experiment: Experiment, root: Path = Path("runs")) -> Path:
-    """The first folder for this run that is not there yet: its name, then -2, -3, …"""
-    from tacit.experiment.names import run_name
+    """The first folder for this run that is not there yet: its name, then -2, -3, …
 
-    return free_folder(run_name(experiment), root)
+    Data that is called like that of another run below `root` gets a longer name.
+    """
+    from tacit.experiment.names import data_below, run_name
+
+    return free_folder(run_name(experiment, data_below(root)), root)
 
 
 def free_folder(name: str, root: Path = Path("runs")) -> Path:
@@ -51,19 +54,19 @@ def free_folder(name: str, root: Path = Path("runs")) -> Path:
 def folder_to_resume(experiment: Experiment, root: Path = Path("runs")) -> Path:
     """The newest folder that holds this experiment unfinished, else the newest finished one."""
     from tacit.experiment.folder import RunFolder
-    from tacit.experiment.names import run_name
+    from tacit.experiment.names import run_names
 
-    name = run_name(experiment)
+    names = run_names(experiment)
     found: list[tuple[bool, float, Path]] = []
-    for folder in (root / name, *root.glob(f"{name}-*")):
+    for folder in (path for name in names for path in (root / name, *root.glob(f"{name}-*"))):
         files = RunFolder(folder)
         if files.experiment_file.is_file() and _holds(files, experiment):
             written = files.experiment_file.stat().st_mtime
             found.append((not files.finished, written, folder))
     if not found:
         raise TacitError(
-            f"No run of this experiment at {str(root / name)!r}; leave out --resume to begin one, "
-            "or say where it is with --out."
+            f"No run of this experiment at {str(root / names[0])!r}; leave out --resume to begin "
+            "one, or say where it is with --out."
         )
     return max(found)[2]
 

@@ -46,7 +46,7 @@ def sweep(
 ) -> None:
     """Try settings of a method; validation chooses, and runs that are finished are used again."""
     from tacit.cli.progress import Bar
-    from tacit.experiment.names import dataset_name, slug
+    from tacit.experiment.names import shared_folder, slug
     from tacit.experiment.sweep import sweep as sweep_method
 
     flags = options.given(
@@ -67,8 +67,10 @@ def sweep(
         device=device,
     )
     if out is None:
-        parts = (method, dataset_name(data or "planted"), slug(protocol or "clean"))
-        out = Path("runs") / "-".join(("sweep", *parts))
+        rules = slug(protocol or "clean")
+        out = shared_folder(
+            Path("runs"), data or "planted", lambda name: f"sweep-{method}-{name}-{rules}"
+        )
     one_torch_thread()
     table = sweep_method(
         method, over or [], out, seeds=seeds, threads=threads or cores(), watch=Bar(), **flags

@@ -21,7 +21,6 @@ from tacit.experiment.grid import (
     point_text,
     points,
 )
-from tacit.experiment.names import dataset_name
 from tacit.experiment.prepare import cautions_of
 from tacit.experiment.reading import guarantee_words
 from tacit.experiment.result import read_ranks
@@ -139,7 +138,7 @@ def _sweep(
     protocol = experiment.protocol
     return Sweep(
         method=experiment.label,
-        dataset=dataset_name(experiment.data.name),
+        dataset=experiment.data.name,
         protocol=protocol.name,
         clean=protocol.is_clean,
         split=result["split"],

@@ -20,6 +20,7 @@ from tacit.experiment.figures import (
     spans_decades,
 )
 from tacit.experiment.grid import Axis
+from tacit.experiment.names import data_title
 from tacit.experiment.sweep_map import sweep_map
 from tacit.experiment.sweep_result import RANKING_WORDS, Setting, Sweep
 from tacit.files import write_text
@@ -96,7 +97,7 @@ def sweep_chart(table: Sweep) -> Figure:
         others = (axis.path for place, axis in enumerate(table.axes) if place != across)
         legend_outside(figure, panels[0], title=", ".join(others))
     clean = "" if table.clean else f" [{table.protocol} protocol: not comparable with clean]"
-    figure.suptitle(f"{table.method} on {table.dataset}{clean}", fontsize=12)
+    figure.suptitle(f"{table.method} on {data_title(table.dataset)}{clean}", fontsize=12)
     bars = f" Bars: standard deviation over {table.seeds} seeds." if table.seeds > 1 else ""
     caption(
         figure,

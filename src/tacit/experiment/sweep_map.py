@@ -14,6 +14,7 @@ from matplotlib.patches import Rectangle
 
 from tacit.experiment.figures import caption, new_figure
 from tacit.experiment.grid import Axis
+from tacit.experiment.names import data_title
 from tacit.experiment.sweep_result import RANKING_WORDS, Sweep
 
 PARTS = ("validation", "test")
@@ -47,7 +48,7 @@ def sweep_map(table: Sweep) -> Figure:
         panel.set_title(f"{part}, {RANKING_WORDS[table.ranking]}", fontsize=11)
     figure.colorbar(ScalarMappable(scale, SHADES), ax=panels, label=table.metric, shrink=0.9)
     clean = "" if table.clean else f" [{table.protocol} protocol: not comparable with clean]"
-    figure.suptitle(f"{table.method} on {table.dataset}{clean}", fontsize=12)
+    figure.suptitle(f"{table.method} on {data_title(table.dataset)}{clean}", fontsize=12)
     seeds = f" Means of {table.seeds} seeds." if table.seeds > 1 else " One seed each."
     caption(
         figure,
