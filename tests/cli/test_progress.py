@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import sys
 import types
+
+import numba
+import pytest
+from numba.core import event
 
 from tacit.cli import progress
 from tacit.experiment.prepare import prepare
@@ -58,3 +63,61 @@ def test_bench_hands_its_lines_on(tacit, monkeypatch):
     assert tacit("bench", "--quick").out == "quick is True\n"
     said = tacit("bench", "--json")
     assert (said.out, said.err) == ('{\n "rounds": 3\n}\n', "quick is False\n")
+
+
+@pytest.fixture
+def unheard(monkeypatch):
+    """As in a new process: nobody listens to the compiler yet."""
+    before = progress._told
+    for listener in before:  # of a command that another test ran
+        event.unregister("numba:compile", listener)
+    monkeypatch.setattr(progress, "_told", [])
+    yield
+    for listener in progress._told:
+        event.unregister("numba:compile", listener)
+    for listener in before:
+        event.register("numba:compile", listener)
+
+
+def kernel(folder, name):
+    """A function of a file of its own that calls another one; both are cached beside it."""
+    path = folder / "few_kernels.py"
+    path.write_text(
+        "import numba\n\n\n@numba.njit(cache=True)\ndef inner(x):\n    return x + 1\n\n\n"
+        "@numba.njit(cache=True)\ndef outer(x):\n    return inner(x) + inner(x)\n"
+    )
+    found = importlib.util.spec_from_file_location(name, path)
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module.outer
+
+
+def test_a_word_while_kernels_compile_and_none_when_they_are_loaded(unheard, capsys, tmp_path):
+    progress.tell_of_compiling()
+    progress.tell_of_compiling()  # a second command in the process: still one word
+    assert kernel(tmp_path, "few_kernels")(1) == 4
+    assert capsys.readouterr() == ("", progress.COMPILING + "\n")
+    assert kernel(tmp_path, "few_kernels")(1) == 4  # as in the next process: from the cache
+    assert capsys.readouterr() == ("", "")
+
+
+def test_compilations_right_after_each_other_are_one_word(unheard, capsys, monkeypatch):
+    progress.tell_of_compiling()
+    for number in range(2):
+        numba.njit(lambda x, number=number: x + number)(1)
+    assert capsys.readouterr().err.count("\n") == 1
+    monkeypatch.setattr(progress, "QUIET_SECONDS", -1.0)
+    numba.njit(lambda x: x + 7)(1)
+    assert capsys.readouterr().err == progress.COMPILING + "\n"
+
+
+@pytest.mark.parametrize("command", [("train", "popularity"), ("recommend", "one", "--user", "x")])
+def test_commands_that_compute_listen_to_the_compiler(unheard, tacit, small, capsys, command):
+    tacit(*command, *(small if command[0] == "train" else ()))
+    numba.njit(lambda x: x - 1)(1)
+    assert progress.COMPILING in capsys.readouterr().err
+
+
+def test_commands_that_only_list_do_not_load_the_compiler(unheard, tacit):
+    assert tacit("list").code == 0
+    assert progress._told == []

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.cli import options
-from tacit.cli.machine import one_torch_thread
+from tacit.cli.machine import ready_to_compute
 from tacit.cli.output import say, say_json
 from tacit.errors import TacitError
 
@@ -52,7 +52,7 @@ def add_items(
     from tacit.content.new_content import Given
     from tacit.experiment.add_items import add_items as add
 
-    one_torch_thread()
+    ready_to_compute()
     columns = tuple(column.strip() for column in (text or "").split(",") if column.strip())
     given = Given(columns, images, tuple(encoder or ()), _features(features or ()))
     added = add(run, items, given, id_column)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tacit.cli import options
-from tacit.cli.machine import cores, one_torch_thread
+from tacit.cli.machine import cores, ready_to_compute
 from tacit.cli.output import say, say_json, show, warn
 
 
@@ -47,7 +47,7 @@ def analyse(
     from tacit.cli.tables import plain_table
 
     flags = options.given(user=user, projection=projection, metric=metric, ranking=ranking, n=n)
-    one_torch_thread()
+    ready_to_compute()
     finding, files = analyse_runs(name, runs, out, threads=cores(), watch=Bar(), warn=warn, **flags)
     if as_json:
         tables = {table.name: table.records() for table in (*finding.tables, *finding.unprinted)}

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tacit.cli import options
-from tacit.cli.machine import one_torch_thread
+from tacit.cli.machine import ready_to_compute
 from tacit.cli.output import say, say_json, show
 
 app = typer.Typer(help="Attacks: what others can read out of what a run sends.")
@@ -46,7 +46,7 @@ def inversion(
     from tacit.attack.runs import invert_runs
     from tacit.cli.tables import plain_table
 
-    one_torch_thread()
+    ready_to_compute()
     found = invert_runs(runs, leaked=leaked, seeds=seeds, draws=draws)
     files = write_page(found, runs[0] / "attack" if out is None else out)
     if as_json:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.cli import options
-from tacit.cli.machine import cores, one_torch_thread
+from tacit.cli.machine import cores, ready_to_compute
 from tacit.cli.output import say, say_json, show
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def audit(
         others = data_below(Path("runs"))
         folder = free_folder(audit_name(experiments[0], named=protocol is not None, others=others))
     refuse_used(folder)
-    one_torch_thread()
+    ready_to_compute()
     audits = [
         audit_experiment(
             experiment,

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from tacit.cli import options
-from tacit.cli.machine import one_torch_thread
+from tacit.cli.machine import ready_to_compute
 from tacit.cli.output import say, say_json
 
 
@@ -24,7 +24,7 @@ def bench(
     from tacit.benchmarks.bench import bench as run_benchmarks
     from tacit.files import write_text
 
-    one_torch_thread()
+    ready_to_compute()
     lines: list[str] = []
 
     def report(line: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.cli import options
-from tacit.cli.machine import cores, one_torch_thread
+from tacit.cli.machine import cores, ready_to_compute
 from tacit.cli.output import say, say_json, show
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def compare(
     )
     if out is None and not all(Path(name, "experiment.toml").is_file() for name in contenders):
         out = _default_out(data, protocol)
-    one_torch_thread()
+    ready_to_compute()
     comparison = compare_methods(
         contenders,
         out,

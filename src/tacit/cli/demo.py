@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacit.cli.machine import cores, one_torch_thread
+from tacit.cli.machine import cores, ready_to_compute
 from tacit.cli.output import say, show
 from tacit.errors import TacitError
 
@@ -34,7 +34,7 @@ def demo() -> None:
     from tacit.experiment.folder import RunFolder
 
     clear(FOLDER)
-    one_torch_thread()
+    ready_to_compute()
     say("300 made-up people and 240 made-up items; which item did each person choose last?")
     comparison = compare(
         list(KINDS), FOLDER, seeds=1, against="popularity", threads=cores(), watch=Bar()

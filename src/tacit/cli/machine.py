@@ -16,6 +16,15 @@ def cores() -> int:
     return os.cpu_count() or 1
 
 
+def ready_to_compute() -> None:
+    """What every command does before it trains or scores: one thread for torch, and a word on
+    stderr should kernels have to be compiled first."""
+    from tacit.cli.progress import tell_of_compiling
+
+    one_torch_thread()
+    tell_of_compiling()
+
+
 def one_torch_thread() -> None:
     """Clients are small, so torch's own threads cost more than they bring; kernels have theirs."""
     import torch

@@ -1,4 +1,5 @@
-"""A run's progress on stderr: a bar on a terminal, a plain line now and then elsewhere."""
+"""A run's progress on stderr: a bar on a terminal, a plain line now and then elsewhere; and a word
+while kernels compile."""
 
 from __future__ import annotations
 
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from tacit.experiment.spec import Experiment
 
 LINE_SECONDS = 10.0
+COMPILING = "compiling kernels, once: this may take a minute"
+QUIET_SECONDS = 5.0  # between two compilations that are one to people
+_told: list[object] = []  # who listens to the compiler: nobody, or one
 
 
 class Bar:
@@ -81,3 +85,28 @@ class Bar:
         if best is not None:
             parts.append(f"best {best:.4f}")
         return "  ".join(parts)
+
+
+def tell_of_compiling() -> None:
+    """From now on a word goes to stderr when kernels are compiled, not when they are loaded.
+
+    Kernels of one round compile one after another, and some within others: that is one word.
+    """
+    if _told:
+        return
+    from numba.core import event
+
+    class Word(event.Listener):
+        def __init__(self) -> None:
+            self.depth, self.ended = 0, float("-inf")
+
+        def on_start(self, event: object) -> None:
+            if self.depth == 0 and time.monotonic() - self.ended > QUIET_SECONDS:
+                typer.echo(COMPILING, err=True)
+            self.depth += 1
+
+        def on_end(self, event: object) -> None:
+            self.depth, self.ended = self.depth - 1, time.monotonic()
+
+    _told.append(Word())
+    event.register("numba:compile", _told[0])

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tacit.cli import options
-from tacit.cli.machine import one_torch_thread
+from tacit.cli.machine import ready_to_compute
 from tacit.cli.output import say, say_json, show
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def recommend(
     from tacit.experiment.folder import RunFolder
     from tacit.experiment.recommend import recommend as recommend_items
 
-    one_torch_thread()
+    ready_to_compute()
     best = recommend_items(run, user=user, history=history, k=k, explain=explain)
     nothing = explain and fused(RunFolder(run).experiment().method) is None
     if as_json:

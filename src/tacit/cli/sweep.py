@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.cli import options
-from tacit.cli.machine import cores, one_torch_thread
+from tacit.cli.machine import cores, ready_to_compute
 from tacit.cli.output import say, say_json, show
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def sweep(
         out = shared_folder(
             Path("runs"), data or "planted", lambda name: f"sweep-{method}-{name}-{rules}"
         )
-    one_torch_thread()
+    ready_to_compute()
     table = sweep_method(
         method, over or [], out, seeds=seeds, threads=threads or cores(), watch=Bar(), **flags
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.cli import options
-from tacit.cli.machine import cores, one_torch_thread
+from tacit.cli.machine import cores, ready_to_compute
 from tacit.cli.output import say
 from tacit.errors import TacitError, nearest
 
@@ -60,7 +60,7 @@ def table(
         return
     if name not in TABLES:
         raise TacitError(f"Unknown table {name!r}; {nearest(name, TABLES)}")
-    one_torch_thread()
+    ready_to_compute()
     if device is not None:
         require_device(device)
     home = Path("runs", "tables")

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from tacit.cli import options
-from tacit.cli.machine import cores, one_torch_thread
+from tacit.cli.machine import cores, ready_to_compute
 from tacit.cli.output import say, say_json, say_lines, show
 
 
@@ -77,7 +77,7 @@ def train(
     from tacit.cli.progress import Bar
     from tacit.experiment.run import run
 
-    one_torch_thread()
+    ready_to_compute()
     result = run(
         experiment,
         out,
