@@ -93,21 +93,24 @@ def _epoch(column: pl.Series, where: str) -> pl.Series:
     # a blank before the zone, and the word UTC for Z, are common as well
     text = column.str.strip_chars().str.replace(r"\s*(UTC|Z|z)$", "Z")
     text = text.str.replace(r"\s+([+-]\d{2}:?(\d{2})?)$", "$1")
-    plain, zoned = _moments(text, (*_DAYS, *_MOMENTS)), _moments(text, _ZONED)
+    plain = _moments(text, (*_DAYS, *_MOMENTS))
+    if not plain.null_count():
+        return plain.dt.epoch("us")
+    zoned = _moments(text, _ZONED)
     unread = plain.is_null() & zoned.is_null()
     if unread.any():
         row = _first(unread)
         raise _unreadable(column, row, f"{shown(column[row - 1])}, which is not a date,", where)
-    if plain.null_count() and zoned.null_count():
+    if zoned.null_count():
         row = _first((plain if zoned[0] is None else zoned).is_null())
         said = f"{shown(column[row - 1])} and {shown(column[0])}, with a zone and without,"
         raise _unreadable(column, row, said, where, also=1)
-    return (zoned if plain.null_count() else plain).dt.epoch("us")
+    return zoned.dt.epoch("us")
 
 
 def _moments(text: pl.Series, forms: Sequence[str]) -> pl.Series:
     """Each text read by the first form that fits it; null where none does."""
-    found = pl.Series(text.name, [None] * len(text), dtype=pl.Datetime("us"))
+    found = pl.Series(text.name, [], dtype=pl.Datetime("us")).extend_constant(None, len(text))
     for form in forms:
         if not found.null_count():
             break
