@@ -6,6 +6,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+import typer
+
+from tacit.cli.main import app
+from tacit.experiment.plugins import PLUGINS
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
+from tacit.methods import METHODS
+
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
@@ -24,22 +32,89 @@ def test_the_timings_are_those_that_were_written() -> None:
     assert shown.group(1) == written
 
 
-def test_the_python_example_runs(tmp_path: Path) -> None:
+def played(code: str, folder: Path) -> str:
+    """What a program prints that runs in a folder."""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=folder,
+        env=os.environ,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_the_python_example_runs_and_runs_again(tmp_path: Path) -> None:
     example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert example is not None
-    for code in (example.group(1), (ROOT / "examples" / "first_run.py").read_text()):
-        done = subprocess.run(
-            [sys.executable, "-c", code],
-            cwd=tmp_path,
-            env=os.environ,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        assert done.returncode == 0, done.stderr
-        assert "HR@10" in done.stdout
-        assert "chance" in done.stdout
+    first = played(example.group(1), tmp_path)
+    assert "HR@10" in first
+    assert "chance" in first
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("run.json")}
+    assert len(stamps) == 2
+    assert played(example.group(1), tmp_path) == first
+    assert {path: path.stat().st_mtime_ns for path in stamps} == stamps  # nothing trained again
+
+
+def test_the_example_file_runs(tmp_path: Path) -> None:
+    said = played((ROOT / "examples" / "first_run.py").read_text(), tmp_path)
+    assert "HR@10" in said
+    assert "chance" in said
+
+
+def test_no_guarantee_is_promised_before_results_state_one(tmp_path: Path) -> None:
+    opening = README[: README.index("## Start")]
+    result = run(resolve("popularity"), tmp_path / "one")
+    stated = result["privacy"]["guarantee"] != "none"
+    assert ("simulator, no formal guarantee yet" in opening) != stated
+    assert stated or "bounded" not in opening
+
+
+def test_the_speed_in_words_is_the_measured_one() -> None:
+    written = (ROOT / "docs" / "results" / "bench.txt").read_text(encoding="utf-8")
+    ratio = r"{} +[\d.]+ s +([\d.]+) x the naive loop"
+    slow, fast = (
+        re.search(ratio.format(name), written) for name in ("CohortEngine", "fused kernel")
+    )
+    told = re.search(r"engines are (\d+) to (\d+) times faster", README)
+    assert slow
+    assert fast
+    assert told
+    assert told.groups() == (f"{float(slow[1]):.0f}", f"{float(fast[1]):.0f}")
+
+
+def test_every_number_of_a_result_stands_in_the_file_that_is_named() -> None:
+    block = re.search(r"<!-- results -->\n(.*?)<!-- /results -->", README, re.DOTALL)
+    assert block is not None
+    lines = block[1].strip().splitlines()
+    assert len(lines) == 5
+    for line in lines:
+        target = re.match(r"- \[[^]]+\]\(([^)]+)\)", line)
+        assert target is not None, line
+        written = (ROOT / target[1]).read_text(encoding="utf-8")
+        numbers = re.findall(r"\d+\.\d+(?: ± \d+\.\d+)?", line.split("): ", 1)[1])
+        assert numbers, line
+        for number in numbers:
+            assert re.search(rf"(?<![\d.]){re.escape(number)}(?![\d])", written), (
+                number,
+                target[1],
+            )
+
+
+def test_what_is_named_is_in_the_lists() -> None:
+    table = README[README.index("| Name |") : README.index("A plug-in turns")]
+    rows = [line.split("|")[1] for line in table.splitlines() if line.startswith("| `")]
+    named = {name for row in rows for name in re.findall(r"`([^`]+)`", row)}
+    assert len(named) > 20
+    assert named <= set(METHODS)
+    plugins = set(re.findall(r"--with ([a-z_]+)", README))
+    assert {"dual_personalised", "laplace", "gaussian"} <= plugins <= set(PLUGINS)
+    commands = set(re.findall(r"^    \.venv/bin/tacit ([a-z-]+)", README, re.MULTILINE))
+    known = set(typer.main.get_command(app).commands)  # type: ignore[attr-defined]
+    assert {"train", "compare", "audit"} <= commands <= known
 
 
 def test_links_lead_somewhere() -> None:
