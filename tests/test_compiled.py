@@ -304,12 +304,13 @@ def test_files_that_nothing_asks_for_go(folder: Path, monkeypatch: pytest.Monkey
 def test_a_folder_that_others_may_enter_is_not_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
-    monkeypatch.setenv("TACIT_CACHE", str(tmp_path))
-    (tmp_path / "kernels").mkdir()
-    (tmp_path / "kernels").chmod(mode)
-    assert cache_folder.__wrapped__() != tmp_path / "kernels"
-    (tmp_path / "kernels").chmod(0o700)
-    assert cache_folder.__wrapped__() == tmp_path / "kernels"
+    monkeypatch.setenv("TACIT_CACHE", str(tmp_path / "data"))
+    folder = tmp_path / "data-kernels"
+    folder.mkdir()
+    folder.chmod(mode)
+    assert cache_folder.__wrapped__() != folder
+    folder.chmod(0o700)
+    assert cache_folder.__wrapped__() == folder
 
 
 def test_a_link_to_a_folder_and_a_folder_of_somebody_else_are_not_used(
@@ -317,11 +318,32 @@ def test_a_link_to_a_folder_and_a_folder_of_somebody_else_are_not_used(
 ) -> None:
     monkeypatch.setenv("TACIT_CACHE", str(tmp_path / "linked"))
     (tmp_path / "own").mkdir(mode=0o700)
-    (tmp_path / "linked").mkdir()
-    (tmp_path / "linked" / "kernels").symlink_to(tmp_path / "own")
-    assert cache_folder.__wrapped__() != tmp_path / "linked" / "kernels"
+    (tmp_path / "linked-kernels").symlink_to(tmp_path / "own")
+    assert cache_folder.__wrapped__() != tmp_path / "linked-kernels"
     monkeypatch.setenv("TACIT_CACHE", str(tmp_path / "made"))
-    assert cache_folder.__wrapped__() == tmp_path / "made" / "kernels"
-    assert (tmp_path / "made" / "kernels").stat().st_mode & 0o777 == 0o700
+    made = tmp_path / "made-kernels"
+    assert cache_folder.__wrapped__() == made
+    assert made.stat().st_mode & 0o777 == 0o700
     monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     assert cache_folder.__wrapped__() is None
+
+
+def test_nothing_that_is_fetched_can_lie_in_the_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`tacit data get` writes below its own cache, under a name that the manifest gives."""
+    from tacit.data.load import cache_dir
+
+    monkeypatch.setattr(compiled_module, "__file__", "/dev/null/none.py")
+    for place in (tmp_path / "chosen", None):
+        monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "own"))
+        if place is None:
+            monkeypatch.delenv("TACIT_CACHE", raising=False)
+        else:
+            monkeypatch.setenv("TACIT_CACHE", str(place))
+        folder = cache_folder.__wrapped__()
+        assert folder is not None
+        assert folder.parent == cache_dir().parent
+        assert not folder.is_relative_to(cache_dir())

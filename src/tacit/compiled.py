@@ -7,7 +7,7 @@ flags, the values of the constants it reads, the same of every function it calls
 versions and settings of what compiled it. All of that is taken from what the process has loaded,
 so no clock, no path and no edit of a file under a running process can bring in other code.
 
-The folder lies under `TACIT_CACHE` where that is set, else in `__pycache__` beside this file, else
+The folder lies beside `TACIT_CACHE` where that is set, else in `__pycache__` beside this file, else
 in the user's own cache; it must belong to the user alone, since what lies in it is run. Where there
 is no such folder, kernels are compiled in memory: nothing else changes.
 """
@@ -252,13 +252,18 @@ def cache_folder() -> Path | None:
 
 
 def _places() -> Iterator[Path]:
-    chosen = os.environ.get(PLACE)
-    if chosen:
-        yield Path(chosen) / "kernels"
-    yield Path(__file__).parent / "__pycache__" / "kernels"
+    """Never in the folder of fetched data: nobody else's file may come to lie here."""
     with suppress(RuntimeError):  # nobody's home
-        own = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        yield Path(own) / "tacit" / "kernels"
+        if chosen := os.environ.get(PLACE):
+            yield _beside(Path(chosen).expanduser().absolute())
+    yield Path(__file__).parent / "__pycache__" / "kernels"
+    with suppress(RuntimeError):
+        own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        yield _beside(own / "tacit")
+
+
+def _beside(folder: Path) -> Path:
+    return folder.with_name(folder.name + "-kernels")
 
 
 def _is_ours(folder: Path) -> bool:

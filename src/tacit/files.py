@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -38,13 +39,24 @@ _SPECIAL = (
 )
 
 
+class NotWrittenError(TacitError):
+    """The system refused to write a file: no later file can be expected to fare better."""
+
+
 @contextmanager
-def whole_file(path: Path, *, library_errors: tuple[type[Exception], ...] = ()) -> Iterator[Path]:
+def whole_file(
+    path: Path,
+    *,
+    library_errors: tuple[type[Exception], ...] = (),
+    shared: Path | None = None,
+) -> Iterator[Path]:
     """A temporary path beside `path`: what is written there becomes `path` when the block ends.
 
     If the block fails, the temporary file is removed, the file that stood at `path` before still
     stands, and what the system refused is said in one sentence. `library_errors` are the words of
-    the library that writes (safetensors, polars) for the same refusals.
+    the library that writes (safetensors, polars) for the same refusals. Where several processes
+    may write the same file at once, `shared` is a folder that is cleared later: the temporary file
+    is then there, under a name that has the process in it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -54,18 +66,63 @@ def whole_file(path: Path, *, library_errors: tuple[type[Exception], ...] = ()) 
     ['one.txt']
     """
     temporary = path.with_name(path.name + PART)
-    refusals: tuple[type[BaseException], ...] = (OSError, MemoryError, *library_errors)
+    if shared is not None:
+        temporary = shared / f"{path.name}.{os.getpid()}{PART}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        yield temporary
-        with temporary.open("rb") as stream:
-            os.fsync(stream.fileno())
-        os.replace(temporary, path)
-    except refusals as error:
-        raise _not_written(path, error) from error
+        with writing(path, library_errors=library_errors):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            with temporary.open("rb") as stream:
+                os.fsync(stream.fileno())
+            os.replace(temporary, path)
     finally:
         with suppress(OSError):  # a folder that nobody may write in holds nothing of ours
             temporary.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_folder(path: Path) -> Iterator[Path]:
+    """A temporary folder beside `path`, which becomes `path` (new or empty) when the block ends.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with whole_folder(Path(place, "new")) as part:
+    ...         _ = Path(part, "one.txt").write_text("whole")
+    ...     [str(file.relative_to(place)) for file in Path(place).glob("*/*")]
+    ['new/one.txt']
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}{PART}")
+    try:
+        with writing(path):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            temporary.mkdir()
+            yield temporary
+            if path.is_dir():
+                path.rmdir()
+            os.replace(temporary, path)
+    finally:
+        shutil.rmtree(temporary, ignore_errors=True)
+
+
+def append_line(path: Path, line: str) -> None:
+    """Add a line at the end of a text file; where that fails, the file is as long as before.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     append_line(Path(folder, "lines"), "one")
+    ...     append_line(Path(folder, "lines"), "two")
+    ...     Path(folder, "lines").read_text()
+    'one\\ntwo\\n'
+    """
+    with writing(path), path.open("ab", buffering=0) as stream:
+        before, rest = stream.tell(), memoryview((line + "\n").encode())
+        try:
+            while rest:
+                rest = rest[stream.write(rest) :]
+        except OSError:
+            with suppress(OSError):
+                stream.truncate(before)
+            raise
 
 
 def write_text(path: Path, text: str) -> None:
@@ -86,9 +143,24 @@ def make_folder(path: Path) -> None:
 
     >>> make_folder(Path("."))
     """
-    try:
+    with writing(path):
         path.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
+
+
+@contextmanager
+def writing(path: Path, *, library_errors: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """What the system refuses while `path` is written, in one sentence that names it.
+
+    >>> with writing(Path("one.txt")):
+    ...     raise OSError(28, "No space left on device")
+    Traceback (most recent call last):
+    tacit.files.NotWrittenError: 'one.txt' could not be written (No space left on device); make \
+room on that disk and give the same command again: what was written before still stands.
+    """
+    refusals: tuple[type[BaseException], ...] = (OSError, MemoryError, *library_errors)
+    try:
+        yield
+    except refusals as error:
         raise _not_written(path, error) from error
 
 
@@ -145,15 +217,24 @@ def said(error: BaseException) -> str:
     return (lines[0][:200] if lines else type(error).__name__).rstrip(".")
 
 
-def _not_written(path: Path, error: BaseException) -> TacitError:
+def remedy_of(error: BaseException, otherwise: str) -> str:
+    """What to do about what the system refused.
+
+    >>> remedy_of(OSError(28, "No space left on device"), "try again")
+    'make room on that disk and give the same command again'
+    """
+    number = error.errno if isinstance(error, OSError) else None
+    return _REMEDIES.get(number or 0, otherwise)
+
+
+def _not_written(path: Path, error: BaseException) -> NotWrittenError:
     if isinstance(error, MemoryError):
-        return TacitError(
+        return NotWrittenError(
             f"{str(path)!r} could not be written: there is too little memory; use a machine with "
             "more memory, or smaller data."
         )
-    number = error.errno if isinstance(error, OSError) else None
-    remedy = _REMEDIES.get(number or 0, "make room on that disk, or choose another folder")
-    return TacitError(
+    remedy = remedy_of(error, "make room on that disk, or choose another folder")
+    return NotWrittenError(
         f"{str(path)!r} could not be written ({said(error)}); {remedy}: what was written before "
         "still stands."
     )

@@ -28,11 +28,11 @@ from tacit.objectives.bce import BinaryCrossEntropy
 from tacit.plugins.channel import clip
 from tacit.plugins.fusion import fedmr, fedvlr, id_only_control
 from tacit.testing.play import algorithm_for, same_to, trace
+from tacit.testing.threads import assert_threads_change_nothing
 from tacit.testing.worlds import ragged, with_content
 
 WIDE = torch.float64
 TRAIN = split_dataset(with_content(ragged()), CLEAN).train
-WORLD = split_dataset(with_content(ragged(n_users=90)), CLEAN).train  # more than one chunk
 
 
 def fused(base: Method, **settings: object) -> Method:
@@ -125,11 +125,10 @@ def test_single_precision_stays_close() -> None:
         assert same_to(reference.end[leaf], found.end[leaf], 1e-4 * reference.change(leaf), 4), leaf
 
 
-def test_threads_change_nothing() -> None:
-    method = COMPILED["many steps, some step by step"]
-    one, two = (trace(method, WORLD, CohortEngine(threads=n)) for n in (1, 2))
-    for leaf, value in one.end.items():
-        assert torch.equal(value, two.end[leaf]), leaf
+@pytest.mark.parametrize("name", ["many steps, some step by step", "alternating"])
+def test_threads_change_nothing(name: str) -> None:
+    many = split_dataset(with_content(ragged(n_users=150)), CLEAN).train
+    assert_threads_change_nothing(lambda engine: trace(COMPILED[name], many, engine, rounds=2))
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ from tacit.sync.anchored import GUIDE, Anchored
 from tacit.sync.replace import Replace
 from tacit.testing import SyncTests
 from tacit.testing.play import Trace, algorithm_for, same_to, state_leaves
+from tacit.testing.threads import assert_threads_change_nothing
 from tacit.testing.worlds import ragged, with_content
 
 WIDE = torch.float64
@@ -183,10 +184,7 @@ def test_engines_agree_in_float32(name: str) -> None:
 @pytest.mark.parametrize("name", ["pfedrec", "fedncf"])
 def test_threads_change_not_a_bit(name: str) -> None:
     many = split_dataset(ragged(n_users=200), CLEAN).train  # several chunks
-    one = guided(METHODS[name], CohortEngine(WIDE, threads=1, fused="always"), many)
-    two = guided(METHODS[name], CohortEngine(WIDE, threads=2, fused="always"), many)
-    for leaf, value in one.end.items():
-        assert torch.equal(value, two.end[leaf]), leaf
+    assert_threads_change_nothing(lambda engine: guided(METHODS[name], engine, many))
 
 
 NOT_IN_CLOSED_FORM = {

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import version
@@ -17,6 +15,7 @@ from tacit.audit.audit import Audit
 from tacit.errors import TacitError
 from tacit.experiment.amounts import metric_text, whole_text
 from tacit.experiment.report import known
+from tacit.files import whole_folder
 
 
 def as_json(audits: Sequence[Audit]) -> dict[str, Any]:
@@ -84,15 +83,7 @@ def write_audit(audits: Sequence[Audit], folder: Path) -> Path:
     """
     refuse_used(folder)
     files = {"audit.json": json.dumps(as_json(audits), indent=1), "audit.html": render(audits)}
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = folder.with_name(f".{folder.name}.{os.getpid()}.part")
-    try:
-        unfinished.mkdir()
+    with whole_folder(folder) as unfinished:
         for name, text in files.items():
             (unfinished / name).write_text(text, encoding="utf-8")
-        if folder.is_dir():
-            folder.rmdir()
-        os.replace(unfinished, folder)
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
     return folder / "audit.html"

@@ -182,7 +182,6 @@ def main() -> None:
     console = Console()
     results = collect(lambda text: console.print(text, highlight=False))
     folder = Path("docs/results")
-    folder.mkdir(parents=True, exist_ok=True)
     write_text(folder / "cold-planted.json", json.dumps(results, indent=1) + "\n")
     write_text(folder / "cold-planted.md", as_markdown(results))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Sequence
 from typing import Annotated
@@ -26,6 +27,7 @@ from tacit.cli.sweep import sweep
 from tacit.cli.table import table
 from tacit.cli.train import train
 from tacit.errors import TacitError
+from tacit.files import remedy_of, said
 
 # Idle OpenMP threads would spin, and cost a second CPU while one works. Read when torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
@@ -33,6 +35,9 @@ os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 STOPPED_BY_KEYBOARD = 130  # what typer makes of Ctrl-C
 # What typer raises for a wrong option: click's exception in older versions, its own in newer ones.
 UsageMistake: type[Exception] = typer.BadParameter.__mro__[2]
+
+# Torch has no MemoryError: its allocators say it in words, on the host and on a device.
+_NO_MEMORY = re.compile(r"can't allocate memory|not enough memory|out of memory", re.IGNORECASE)
 
 app = typer.Typer(name="tacit", add_completion=False, pretty_exceptions_enable=False)
 app.command("demo")(demo)
@@ -78,10 +83,14 @@ def main(arguments: Sequence[str]) -> int:
         return _mistake(error.format_message())  # type: ignore[attr-defined]
     except OSError as error:
         place = f" at {error.filename!r}" if error.filename else ""
-        return _mistake(f"The system refused{place}: {error.strerror or error}.")
-    except MemoryError:
+        remedy = remedy_of(error, "check that path, and the disk it is on")
+        return _mistake(f"The system refused{place} ({said(error)}); {remedy}.")
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, MemoryError) and not _NO_MEMORY.search(str(error)):
+            raise
         return _mistake(
-            "There is too little memory for this; use a machine with more memory, or smaller data."
+            "There is too little memory for this command; use smaller data, a smaller model or "
+            "batch, or a machine with more memory: what was written before still stands."
         )
     except KeyboardInterrupt:
         code = STOPPED_BY_KEYBOARD

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from tacit.content.encoder import Encoder
 from tacit.content.images import Images
 from tacit.content.texts import Texts
 from tacit.errors import TacitError
+from tacit.files import whole_file
 
 Source = Texts | Images
 
@@ -85,10 +85,8 @@ def _decoded(source: Source, row: int, data: bytes) -> Any:
 
 def write_batch(path: Path, value_ND: np.ndarray, kept_B: np.ndarray) -> None:
     """Keep a finished batch, whole or not at all."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.part")
-    with temporary.open("wb") as file:
+    with whole_file(path, shared=path.parent) as temporary, temporary.open("wb") as file:
         np.savez(file, value=value_ND, kept=kept_B)
-    os.replace(temporary, path)
 
 
 def read_batch(path: Path, size: int, width: int) -> tuple[np.ndarray, np.ndarray] | None:

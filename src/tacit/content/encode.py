@@ -30,6 +30,7 @@ from tacit.content.manifest import (
 from tacit.content.table_files import TableFiles
 from tacit.data.readers.features import read_array, read_feature_ids
 from tacit.errors import TacitError
+from tacit.files import make_folder
 
 BATCH = 32
 
@@ -86,7 +87,7 @@ def encode_table(
     about = about_of(source, encoder, batch)
     if files.features.exists():
         return _already_there(source, about, batch, files)
-    files.batches.mkdir(parents=True, exist_ok=True)
+    make_folder(files.batches)
     inputs, paths, kept, encoded = _inputs(source, files), [], [], 0
     if watch is not None:
         watch.begin(f"{files.name}, {encoder.about.encoder}", len(source.ids))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 
 from tacit.content.manifest import NUMBERS, FeatureManifest
 from tacit.errors import TacitError
+from tacit.files import whole_file
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -57,22 +57,18 @@ class TableFiles:
         self, blocks: Iterable[np.ndarray], manifest: FeatureManifest, ids: Sequence[str]
     ) -> None:
         """Write ids and manifest, then the table: only with its last file does it exist."""
-        self._replace(self.item_ids, "".join(f"{name}\n" for name in ids))
-        self._replace(self.manifest, manifest.dumps())
-        temporary = self._temporary(self.features)
+        for path, text in (
+            (self.item_ids, "".join(f"{name}\n" for name in ids)),
+            (self.manifest, manifest.dumps()),
+        ):
+            with whole_file(path, shared=self.batches) as temporary:
+                temporary.write_text(text, encoding="utf-8", newline="\n")
         shape = (manifest.rows, manifest.width)
         header = {"descr": NUMBERS.str, "fortran_order": False, "shape": shape}
-        with temporary.open("wb") as file:
+        with (
+            whole_file(self.features, shared=self.batches) as temporary,
+            temporary.open("wb") as file,
+        ):
             np.lib.format.write_array_header_1_0(file, header)
             for block_ND in blocks:
                 file.write(np.ascontiguousarray(block_ND, dtype=NUMBERS).tobytes())
-        os.replace(temporary, self.features)
-
-    def _replace(self, path: Path, text: str) -> None:
-        temporary = self._temporary(path)
-        temporary.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(temporary, path)
-
-    def _temporary(self, path: Path) -> Path:
-        """A name until it is whole; with the process in it, so that no two share it."""
-        return self.batches / f"{path.name}.{os.getpid()}.part"

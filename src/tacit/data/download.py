@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from email.message import Message
 from http.client import HTTPException
 from pathlib import Path
@@ -21,7 +22,7 @@ from tacit.data.load import how_to_get
 from tacit.data.manifest import Manifest, ManifestFile, read_manifest
 from tacit.data.sources import SOURCES
 from tacit.errors import TacitError, nearest
-from tacit.files import refuse_special
+from tacit.files import NotWrittenError, make_folder, refuse_special, writing
 
 Progress = Callable[[str, int, int], None]  # path, bytes so far, bytes in all
 
@@ -70,15 +71,20 @@ def _fetch(file: ManifestFile, path: Path, progress: Progress | None) -> Path:
         return path
     part = path.with_name(path.name + ".part")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _transfer(file, part, progress)
+        make_folder(path.parent)
+        _transfer(file, path, part, progress)
         if _sha256(part) != file.sha256:
             part.unlink()
             raise TacitError(
                 f"{file.url!r} is not the expected file (its SHA-256 differs); it was thrown away: "
                 "check the manifest, or fetch again."
             )
-        os.replace(part, path)
+        with writing(path):
+            os.replace(part, path)
+    except NotWrittenError:
+        with suppress(OSError):  # the disk needs the room; a broken connection keeps its part
+            part.unlink(missing_ok=True)
+        raise
     except (OSError, HTTPException, ValueError) as error:  # ValueError: not an address at all
         if isinstance(error, HTTPError) and error.code == 416:
             part.unlink(missing_ok=True)  # there is nothing after what we hold: begin anew
@@ -90,7 +96,7 @@ def _fetch(file: ManifestFile, path: Path, progress: Progress | None) -> Path:
     return path
 
 
-def _transfer(file: ManifestFile, part: Path, progress: Progress | None) -> None:
+def _transfer(file: ManifestFile, path: Path, part: Path, progress: Progress | None) -> None:
     """Fill `part` to its full size, from where an earlier attempt stopped if the server can."""
     done = part.stat().st_size if part.is_file() else 0
     if done > file.bytes:
@@ -104,10 +110,12 @@ def _transfer(file: ManifestFile, part: Path, progress: Progress | None) -> None
     with build_opener(_OnlyHttp()).open(request, timeout=TIMEOUT_SECONDS) as response:
         if done and getattr(response, "status", None) != 206:
             done = 0  # the server sends the whole file again
-        with part.open("ab" if done else "wb") as out:
+        with writing(path):
+            out = part.open("ab" if done else "wb", buffering=0)
+        with out:
             while done < file.bytes and (chunk := response.read(min(_CHUNK, file.bytes - done))):
-                out.write(chunk)
-                done += len(chunk)
+                with writing(path):
+                    done += _write_all(out, chunk)
                 if progress is not None:
                     progress(file.path, done, file.bytes)
         longer = done == file.bytes and response.read(1) != b""
@@ -121,6 +129,14 @@ def _transfer(file: ManifestFile, part: Path, progress: Progress | None) -> None
         raise TacitError(
             f"{file.url!r} ended after {done} of {file.bytes} bytes; run again to go on from there."
         )
+
+
+def _write_all(out: IO[bytes], chunk: bytes) -> int:
+    """Without a buffer: a disk that is full says so here, not when the file is closed."""
+    rest = memoryview(chunk)
+    while rest:
+        rest = rest[out.write(rest) :]
+    return len(chunk)
 
 
 class _OnlyHttp(HTTPRedirectHandler):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from tacit.errors import TacitError
+from tacit.files import whole_file
 
 CandidateSet = Literal["full", "sampled"]
 COLUMNS = ("user", "item", "above", "tied", "candidates", "part", "candidate_set")
@@ -110,18 +110,9 @@ class Ranks:
         ...     Ranks.load(Path(folder) / "ranks.parquet").above_H.tolist()
         [2]
         """
-        path = Path(path)
-        temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        try:
+        refusals = (pl.exceptions.PolarsError,)
+        with whole_file(Path(path), library_errors=refusals) as temporary:
             self.frame(users, items).write_parquet(temporary)
-            os.replace(temporary, path)
-        except OSError as error:
-            raise TacitError(
-                f"Cannot write ranks to '{path}' ({error.strerror or error}); "
-                "check that the folder exists and may be written."
-            ) from error
-        finally:
-            temporary.unlink(missing_ok=True)
 
     @classmethod
     def load(cls, path: str | Path) -> Ranks:

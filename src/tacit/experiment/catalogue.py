@@ -22,7 +22,7 @@ from tacit.data.modalities import FeatureTable, Modalities
 from tacit.errors import TacitError
 from tacit.experiment.checkpoint import file_checksum, write_tensors
 from tacit.experiment.folder import RunFolder
-from tacit.files import write_text
+from tacit.files import NotWrittenError, write_text
 
 FORMAT = 1
 _NAME = re.compile(r"version-(\d{4,})\.json")
@@ -76,7 +76,6 @@ def read_catalogue(folder: RunFolder) -> NewItems:
 def write_version(folder: RunFolder, items: NewItems, tables: dict[str, Any]) -> Path:
     """Write items as the version after the last; `tables` says how their content was made."""
     place = folder.catalogue_dir
-    place.mkdir(parents=True, exist_ok=True)
     name = f"version-{items.versions:04d}"
     file = place / f"{name}.safetensors"
     tensors = {ROW: items.row_ND.contiguous()}
@@ -93,7 +92,11 @@ def write_version(folder: RunFolder, items: NewItems, tables: dict[str, Any]) ->
         "titles": list(items.titles),
         "tables": tables,
     }
-    write_text(place / f"{name}.json", json.dumps(sidecar, indent=1))
+    try:
+        write_text(place / f"{name}.json", json.dumps(sidecar, indent=1))
+    except NotWrittenError:
+        file.unlink()  # rows that no version names
+        raise
     return file
 
 

@@ -22,7 +22,7 @@ from tacit.experiment.report import write_report
 from tacit.experiment.result import make_result, write_ranks
 from tacit.experiment.spec import Experiment
 from tacit.experiment.watch import Silent, Watcher
-from tacit.files import write_text
+from tacit.files import append_line, write_text
 
 CHECKPOINT_SECONDS = 15.0
 
@@ -144,8 +144,7 @@ class _Run:
             if number % self.experiment.evaluate_every == 0 or number == rounds:
                 record["valid"] = self._validate(number)
             self.records.append(record)
-            with self.folder.metrics_file.open("a", encoding="utf-8") as stream:
-                stream.write(json.dumps(record) + "\n")
+            append_line(self.folder.metrics_file, json.dumps(record))
             best = self.progress.selected_value if self.progress.selected_round else None
             self.watch.round(record, best)
             if self.stop_asked:

@@ -4,7 +4,6 @@ finished is taken over, under the mark that changes with the experiment."""
 from __future__ import annotations
 
 import copy
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from tacit.benchmarks.tables.ledger import Ledger
 from tacit.benchmarks.tables.search import chosen_setting, later_note, mark_of
 from tacit.errors import TacitError
 from tacit.experiment.folder import RunFolder
+from tacit.files import NotWrittenError, whole_folder
 
 
 def borrow(table: Table, out: Path, ledger: Ledger, seeds: int, lenders: list[Path]) -> int:
@@ -42,6 +42,8 @@ def borrow(table: Table, out: Path, ledger: Ledger, seeds: int, lenders: list[Pa
             for seed in range(seeds if place.row.seeded else 1):
                 experiment = experiment_of(table, place, setting, seed)
                 taken += _take(folder_of(out, place, experiment), lenders)
+        except NotWrittenError:
+            raise
         except TacitError:  # its settings do not exist: the plan says so
             continue
     return taken
@@ -56,8 +58,7 @@ def _take(folder: RunFolder, lenders: list[Path]) -> bool:
         for found in sorted((lender / "runs" / data).glob(f"*/{name}")):
             if not RunFolder(found).finished:
                 continue
-            half = folder.path.with_name(f"{name}.{os.getpid()}.part")
-            shutil.copytree(found, half)
-            half.rename(folder.path)
+            with whole_folder(folder.path) as half:
+                shutil.copytree(found, half, dirs_exist_ok=True)
             return True
     return False
