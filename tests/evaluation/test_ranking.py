@@ -143,10 +143,13 @@ def test_scores_that_lie_item_after_item_give_the_same_counts(held_out_of, size)
     score_UI = np.round(generator.normal(size=(150, 200)), 1).astype(np.float32)
     lists = [[generator.integers(0, 200, n).tolist() for _ in range(150)] for n in (size, 9, 30)]
     part = held_out_of(200, *lists)
-    one = rank(lambda user_B: score_UI[user_B], part)
-    two = rank(lambda user_B: np.asfortranarray(score_UI[user_B]), part, block=64, threads=2)
-    assert rows(one.full) == rows(two.full) == naive(score_UI, part, 0)[0]
-    assert rows(one.sampled) == rows(two.sampled)
+    one = rank(lambda u: score_UI[u], part, top=7)
+    two = rank(lambda u: np.asfortranarray(score_UI[u]), part, block=64, top=7, threads=2)
+    full, drawn, lists = naive(score_UI, part, 7)
+    for found in (one, two):
+        assert rows(found.full) == full
+        assert rows(found.sampled) == drawn
+        assert found.top_EK.tolist() == lists
 
 
 @pytest.mark.parametrize("direction", [1.0, -1.0])  # every item better than the last, or worse
@@ -156,6 +159,8 @@ def test_top_lists_of_sorted_catalogues(held_out_of, direction):
     for top in (1, 2, 10, 100, 1499):
         lists = naive(score_I[None], part, top)[2]
         assert rank(lambda user_B: score_I[None], part, top=top).top_EK.tolist() == lists
+        one = rank(lambda user_B: np.asfortranarray([score_I, score_I])[:1], part, top=top)
+        assert one.top_EK.tolist() == lists
 
 
 @settings(deadline=None, max_examples=50)

@@ -75,7 +75,6 @@ def test_what_a_run_writes(plays: Path, tmp_path: Path) -> None:
         "model/state.json",
         f"model/state-{result['selected_round']:06d}.safetensors",
     }
-    assert not (out / "sealed").exists()
     assert json.loads((out / "run.json").read_text(), parse_constant=refuse_constant) == result
     assert result["method"] == "pfedrec"
     assert result["dataset"] == str(plays)
@@ -121,6 +120,24 @@ def test_released_ranks_are_those_of_the_saved_model(
         assert one.part == "test"
     assert result["metrics"]["full"]["HR@10"] == metric(found.full, "HR@10")
     assert result["metrics"]["sampled99"]["NDCG@5"] == metric(found.sampled, "NDCG@5")
+
+
+def test_the_test_part_is_ranked_once_and_last_on_all_threads(
+    plays: Path, tmp_path: Path, monkeypatch
+) -> None:
+    """No test rank exists before all rounds are played; they come from the selected round."""
+    ranked: list[tuple[str, int, int]] = []
+
+    def noting(scores, held_out, **options):
+        rounds = len(lines_of(tmp_path / "one"))
+        ranked.append((held_out.part, rounds, options["threads"]))
+        return rank(scores, held_out, **options)
+
+    monkeypatch.setattr("tacit.experiment.run.rank", noting)
+    experiment = small("fedmf", plays, "local.items.rate=0", rounds=4)
+    result = run(experiment, tmp_path / "one", threads=2, checkpoint_seconds=0.0)
+    assert ranked == [*(("valid", done, 2) for done in range(4)), ("test", 4, 2)]
+    assert result["selected_round"] < 4
 
 
 def test_ranks_carry_original_ids(plays: Path, tmp_path: Path) -> None:
@@ -324,7 +341,6 @@ def test_a_killed_run_continues_to_the_same_end(
     run(experiment, broken, threads=2, resume=True, watch=watch)
     assert watch.seen[0][0] == killed_at
     assert_same_run(tmp_path / "whole", broken)
-    assert not (broken / "sealed").exists()
 
 
 def test_a_run_killed_again_and_again_ends_the_same(

@@ -124,7 +124,7 @@ def rank(
             score_BI = np.where(outside_I, score_BI.dtype.type(-np.inf), score_BI)
         most = int(np.diff(relevant.start_U1[first : first + len(user_B) + 1]).max())
         by_items = score_BI.flags.f_contiguous and not score_BI.flags.c_contiguous
-        if not by_items or most > FEW_HELD_OUT or top > 0:
+        if not by_items or most > FEW_HELD_OUT:
             score_BI, by_items = np.ascontiguousarray(score_BI), False
         lists = (first, relevant.start_U1, relevant.item_N)
         counts = (above_2H[0], tied_2H[0])
@@ -137,7 +137,11 @@ def rank(
         others = (masked.start_U1, masked.item_N, sampled.start_U1, sampled.item_N)
         _count_lists(score_BI, *lists, *others, above_2H, tied_2H)
         if top > 0:
-            _best(score_BI, first, outside_I, masked.start_U1, masked.item_N, top_EK)
+            barred = (outside_I, masked.start_U1, masked.item_N)
+            if by_items:
+                _best_by_items(score_BI.T, first, *barred, top_EK)
+            else:
+                _best_by_users(score_BI, first, *barred, top_EK)
         return -1
 
     for diverged in _in_order(rank_block, range(0, len(held_out.user_E), rows), threads):
@@ -315,8 +319,10 @@ def _count_lists(
             above_2H[1, h], tied_2H[1, h] = above, tied
 
 
+# A top list is a heap with its worst item on top, so that a better one takes log K steps. What has
+# none better than the worst, a stretch of the catalogue or an item for all users, is passed whole.
 @compiled(nogil=True)
-def _best(
+def _best_by_users(
     score_BI: np.ndarray,
     first: int,
     outside_I: np.ndarray,
@@ -324,8 +330,7 @@ def _best(
     masked_item: np.ndarray,
     top_EK: np.ndarray,
 ) -> None:
-    """Fill the top lists of one block. A list is a heap with its worst item on top, so that a
-    better one takes log K steps; stretches of the catalogue without any are skipped whole."""
+    """Fill the top lists of one block, of rows that lie one user after another."""
     n_items, width = score_BI.shape[1], top_EK.shape[1]
     barred_I = outside_I.copy()
     for b in range(len(score_BI)):
@@ -341,25 +346,79 @@ def _best(
                 if better == 0:
                     continue
             for i in range(begin, begin + len(stretch)):
-                if barred_I[i]:
+                if barred_I[i] or (filled == width and score_I[i] <= score_I[heap_K[0]]):
                     continue
-                if filled < width:
-                    heap_K[filled] = i
-                    filled += 1
-                    if filled == width:
-                        for place in range(width // 2, -1, -1):
-                            _sink(score_I, heap_K, place, width)
-                elif score_I[i] > score_I[heap_K[0]]:
-                    heap_K[0] = i
-                    _sink(score_I, heap_K, 0, width)
-        if filled < width:
-            for place in range(filled // 2, -1, -1):
-                _sink(score_I, heap_K, place, filled)
-        for last in range(filled - 1, 0, -1):  # the worst to the end, again and again
-            heap_K[0], heap_K[last] = heap_K[last], heap_K[0]
-            _sink(score_I, heap_K, 0, last)
+                filled = _offer(score_I, heap_K, filled, i)
+        _sort(score_I, heap_K, filled)
         for n in range(masked_start[u], masked_start[u + 1]):
             barred_I[masked_item[n]] = False
+
+
+@compiled(nogil=True)
+def _best_by_items(
+    score_IB: np.ndarray,
+    first: int,
+    outside_I: np.ndarray,
+    masked_start: np.ndarray,
+    masked_item: np.ndarray,
+    top_EK: np.ndarray,
+) -> None:
+    """The same lists of scores that lie one item after another."""
+    users, width = score_IB.shape[1], top_EK.shape[1]
+    barred_IB = np.zeros(score_IB.shape, np.uint8)
+    for b in range(users):
+        for n in range(masked_start[first + b], masked_start[first + b + 1]):
+            barred_IB[masked_item[n], b] = 1
+    worst_B, filled_B = np.full(users, -np.inf, score_IB.dtype), np.zeros(users, np.int64)
+    lists_full = 0
+    for i in range(len(score_IB)):
+        score_B, better = score_IB[i], np.int32(0)
+        for b in range(users):
+            better += np.int32(score_B[b] > worst_B[b])
+        if outside_I[i] or (better == 0 and lists_full == users):
+            continue
+        for b in range(users):
+            is_full = filled_B[b] == width
+            if barred_IB[i, b] or (is_full and score_B[b] <= worst_B[b]):
+                continue
+            heap_K = top_EK[first + b]
+            filled_B[b] = _offer(score_IB[:, b], heap_K, filled_B[b], i)
+            if filled_B[b] == width:
+                lists_full += not is_full
+                worst_B[b] = score_IB[heap_K[0], b]
+    for b in range(users):
+        _sort(score_IB[:, b], top_EK[first + b], filled_B[b])
+
+
+@compiled(nogil=True)
+def _offer(score_I: np.ndarray, heap_K: np.ndarray, filled: int, item: int) -> int:
+    """Put an item into a list of `filled` ones if it belongs there; how many there are then. Items
+    come by rising code, so one that ties with the worst stays out."""
+    if filled < len(heap_K):
+        heap_K[filled] = item
+        filled += 1
+        if filled == len(heap_K):
+            _heap(score_I, heap_K, filled)
+    elif score_I[item] > score_I[heap_K[0]]:
+        heap_K[0] = item
+        _sink(score_I, heap_K, 0, filled)
+    return filled
+
+
+@compiled(nogil=True)
+def _heap(score_I: np.ndarray, heap_K: np.ndarray, size: int) -> None:
+    for place in range(size // 2, -1, -1):
+        _sink(score_I, heap_K, place, size)
+
+
+@compiled(nogil=True)
+def _sort(score_I: np.ndarray, heap_K: np.ndarray, size: int) -> None:
+    """Best first: the worst goes to the end, again and again."""
+    if size < len(heap_K):
+        _heap(score_I, heap_K, size)
+    for last in range(size - 1, 0, -1):
+        heap_K[0], heap_K[last] = heap_K[last], heap_K[0]
+        _sink(score_I, heap_K, 0, last)
 
 
 @compiled(nogil=True)
