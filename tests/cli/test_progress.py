@@ -13,6 +13,7 @@ from numba.core import event
 from tacit.cli import progress
 from tacit.experiment.prepare import prepare
 from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
 
 RECORD = {
     "round": 2,
@@ -40,6 +41,28 @@ def test_long_runs_say_a_line(capsys, monkeypatch):
     out, err = capsys.readouterr()
     assert out == ""
     assert err == "fedmf, seed 3: round 2/4 loss 0.5000  NDCG@10 0.2500  best 0.2500\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [
+        ({"method": "pfedrec", "plugins": ["ridge"], "sets": ["backbone.dim=4"]}, "Recall@20 0."),
+        ({"method": "fedmf", "sets": ["protocol.select_metric=HR@15+30"]}, "HR@10 0."),
+        ({"method": "fedmf", "sets": ["protocol.select_metric=MRR@7"]}, "HR@"),
+        ({"method": "ease"}, "NDCG@10 0."),
+        ({"method": "pfedrec", "protocol": "paper"}, "HR@10 0."),
+    ],
+)
+def test_validation_is_shown_whatever_selects(capsys, monkeypatch, tmp_path, arguments, shown):
+    """The lines of real runs; `best` says of what it is where that is another metric."""
+    monkeypatch.setattr(progress, "LINE_SECONDS", -1.0)
+    experiment = resolve(**arguments, rounds=1)
+    run(experiment, tmp_path / "one", watch=progress.Bar())
+    said = capsys.readouterr().err
+    assert f" {shown}" in said
+    selected_by = experiment.protocol.select_metric
+    assert ("best 0." in said) == (f"{selected_by} 0." in said.split("best")[0])
+    assert selected_by in said
 
 
 def test_a_bar_on_a_terminal(capsys, monkeypatch):

@@ -97,6 +97,30 @@ def test_a_diverging_setting_does_not_end_the_sweep(tacit, small):
     assert [row["validation NDCG@10 full"] == "" for row in rows] == [True, False]
 
 
+@pytest.mark.parametrize(
+    ("flags", "shown"),
+    [
+        (("--set", "protocol.select_metric=HR@50"), ("HR@50", "NDCG@50")),
+        (("--set", "protocol.select_metric=MRR@5"), ("HR@5", "NDCG@5")),
+        (("--with", "ridge", "--set", "backbone.dim=4"), ("Recall@20", "NDCG@20")),
+    ],
+)
+def test_test_values_are_shown_whatever_selects(tacit, flags, shown):
+    over = ("--over", "rounds=1,2", "--out", "one")
+    said = tacit("sweep", "pfedrec", *flags, *over)
+    assert said.code == 0, said.err
+    with Path("one", "sweep.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    header = Path("one", "sweep.csv").read_text().splitlines()[0].split(",")
+    assert len(header) == len(set(header))  # `rounds` is a field, and not the rounds selected
+    assert [row["rounds"] for row in rows] == ["1", "2"]
+    columns = (f"test {shown[0]} full", f"test {shown[1]} full", f"test {shown[0]} sampled99")
+    for row in rows:
+        line = next(line for line in said.out.splitlines() if line.split()[:1] == [row["rounds"]])
+        values = [f"{float(row[name]):.4f}" for name in columns]
+        assert " ".join(values) in " ".join(line.split())
+
+
 def test_the_edge_of_a_grid_is_said(tacit, small):
     said = tacit(
         *("sweep", "fedmf", *small, "--rounds", 1, "--out", "one", "--over", "local.epochs=1,2")

@@ -125,13 +125,13 @@ def _line(panel: Axes, line: dict[int, float], selected: int, place: int, name: 
 
 def _losses(run: FinishedRun) -> dict[int, float]:
     """The training loss by round, where it is a number; nothing for methods that have none."""
-    known = {r["round"]: r.get("loss") for r in run.history}
+    known = {r["round"]: r["loss"] for r in run.history}
     return {at: float(x) for at, x in known.items() if x is not None and math.isfinite(x)}
 
 
 def _validated(run: FinishedRun, ranking: str) -> dict[int, dict[str, float]]:
     """What was measured, by round; never nothing."""
-    valid = {r["round"]: r["valid"][ranking] for r in run.history if r.get("valid")}
+    valid = {r["round"]: r["valid"][ranking] for r in run.history if "valid" in r}
     if not valid:
         raise TacitError(f"{run.name} has no round with validation; train again.")
     return valid

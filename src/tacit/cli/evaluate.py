@@ -48,7 +48,11 @@ def _show(answer: dict[str, Any], names: tuple[str, ...]) -> None:
             name,
             metric_text(answer["metrics"]["full"][name]),
             metric_text(answer["metrics"]["sampled99"][name]),
-            *(metric_text(part["full"].get(name)) for part in breakdown.values()),
+            # a kind of items that nobody has held out has no metrics
+            *(
+                metric_text(part["full"][name] if part["full"] else None)
+                for part in breakdown.values()
+            ),
         ]
         for name in names
     ]

@@ -28,13 +28,13 @@ class Bar:
 
     def __init__(self) -> None:
         self.progress: Progress | None = None
-        self.metric, self.ranking = "", ""
+        self.metric, self.selected_by, self.ranking = "", "", ""
         self.label, self.rounds = "", 0
         self.said_at = 0.0
 
     def begin(self, experiment: Experiment, prepared: Prepared, engine: str, rounds: int) -> None:
         protocol = experiment.protocol
-        self.metric = protocol.select_metric
+        self.metric = self.selected_by = protocol.select_metric
         self.ranking = "full" if protocol.select_on == "full" else "sampled99"
         self.label = printable(f"{experiment.label}, seed {experiment.seed}")
         self.rounds = rounds
@@ -77,13 +77,19 @@ class Bar:
 
     def _numbers(self, record: dict[str, Any], best: float | None) -> str:
         parts = []
-        if record.get("loss") is not None:
+        if record["loss"] is not None:
             parts.append(f"loss {record['loss']:.4f}")
-        value = record.get("valid", {}).get(self.ranking, {}).get(self.metric)
-        if value is not None:
-            parts.append(f"{self.metric} {value:.4f}")
+        if "valid" in record:
+            values = record["valid"][self.ranking]
+            if self.metric not in values:  # a mean over cut-offs: its round keeps the single ones
+                name = self.selected_by.partition("@")[0]
+                self.metric = next(
+                    (one for one in values if one.startswith(name)), next(iter(values))
+                )
+            parts.append(f"{self.metric} {values[self.metric]:.4f}")
         if best is not None:
-            parts.append(f"best {best:.4f}")
+            of = "" if self.metric == self.selected_by else f" {self.selected_by}"
+            parts.append(f"best{of} {best:.4f}")
         return "  ".join(parts)
 
 

@@ -103,22 +103,26 @@ def sweep_table(table: Sweep) -> Table:
     """One row per setting, in the order of the grid."""
     from tacit.cli.tables import plain_table
     from tacit.experiment.amounts import DASH, metric_text
-    from tacit.experiment.sweep_result import RANKING_WORDS
+    from tacit.experiment.sweep_result import RANKING_WORDS, shown_metrics
 
-    k = table.metric.partition("@")[2]
+    first, second = shown_metrics(table.metric)
+    shown = {
+        f"test {first}": ("full", first),
+        f"test {second}": ("full", second),
+        f"test vs 99 {first}": ("sampled99", first),
+    }
     rows = []
     for place, row in enumerate(table.rows):
         deviation = "" if row.deviation is None else f" ±{row.deviation:.4f}"
-        full = {} if row.test is None else row.test["full"]
-        sampled = {} if row.test is None else row.test["sampled99"]
         rows.append(
             [
                 *row.values,
                 "*" if place == table.chosen else "",
                 "diverged" if row.validation is None else metric_text(row.validation) + deviation,
-                metric_text(full.get(f"HR@{k}")),
-                metric_text(full.get(f"NDCG@{k}")),
-                metric_text(sampled.get(f"HR@{k}")),
+                *(
+                    DASH if row.test is None else metric_text(row.test[kind][name])
+                    for kind, name in shown.values()
+                ),
                 " ".join(map(str, row.selected_rounds)) or DASH,
             ]
         )
@@ -126,9 +130,7 @@ def sweep_table(table: Sweep) -> Table:
         *(axis.path for axis in table.axes),
         "",
         f"valid {table.metric}",
-        f"test HR@{k}",
-        f"test NDCG@{k}",
-        f"test vs 99 HR@{k}",
+        *shown,
         "round",
     ]
     title = f"{table.method} on {table.dataset}, validation: {RANKING_WORDS[table.ranking]}"

@@ -26,7 +26,7 @@ from tacit.experiment.reading import guarantee_words
 from tacit.experiment.result import read_ranks
 from tacit.experiment.spec import Experiment
 from tacit.experiment.sweep_files import write_sweep
-from tacit.experiment.sweep_result import Setting, Sweep
+from tacit.experiment.sweep_result import Setting, Sweep, shown_metrics
 from tacit.experiment.tabulate import SHOWN, measured
 from tacit.experiment.watch import Watcher
 
@@ -84,7 +84,8 @@ def _setting(
     point: tuple[str, ...], experiments: Sequence[Experiment], folders: Sequence[Path]
 ) -> Setting:
     protocol = experiments[0].protocol
-    names = tuple(dict.fromkeys((protocol.select_metric, *SHOWN)))
+    selected_by = protocol.select_metric
+    names = tuple(dict.fromkeys((selected_by, *shown_metrics(selected_by), *SHOWN)))
     results = [RunFolder(folder).result() for folder in folders]
     spread = Spread.of([result["test_released"]["validation_value"] for result in results])
     ranks = [read_ranks(RunFolder(folder).ranks_file) for folder in folders]

@@ -44,8 +44,8 @@ def as_csv(table: Sweep) -> str:
     >>> one = Sweep("m", "few", "clean", True, "", "HR@10", "full", (axis,), 2, (row,), 0, ())
     >>> header, line = as_csv(one).splitlines()
     >>> header
-    'local.epochs,validation HR@10 full,deviation over seeds,test HR@10 full,rounds,chosen,privacy,\
-runs'
+    'local.epochs,validation HR@10 full,deviation over seeds,test HR@10 full,selected rounds,\
+chosen,privacy,runs'
     >>> line
     '1,0.2,,0.3,7 9,yes,no guarantee,a b'
     """
@@ -58,7 +58,7 @@ runs'
             f"validation {table.metric} {table.ranking}",
             "deviation over seeds",
             *(f"test {name} {kind}" for kind, name in measured),
-            "rounds",
+            "selected rounds",
             "chosen",
             "privacy",
             "runs",

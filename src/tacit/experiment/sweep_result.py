@@ -10,6 +10,17 @@ from tacit.experiment.grid import Axis, point_text
 RANKING_WORDS = {"full": "full ranking", "sampled99": "99 sampled"}
 
 
+def shown_metrics(selected_by: str) -> tuple[str, str]:
+    """What a sweep shows of the test part, at the (first) cut-off of the metric that selects.
+
+    >>> shown_metrics("NDCG@10"), shown_metrics("Recall@20+50+100")
+    (('HR@10', 'NDCG@10'), ('Recall@20', 'NDCG@20'))
+    """
+    name, _, cutoffs = selected_by.partition("@")
+    k = cutoffs.partition("+")[0]
+    return f"{'Recall' if name == 'Recall' else 'HR'}@{k}", f"NDCG@{k}"
+
+
 @dataclass(frozen=True, eq=False)
 class Setting:
     """One point of the grid, seeds averaged; without values where training diverged.
