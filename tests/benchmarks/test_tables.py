@@ -34,6 +34,7 @@ from tacit.errors import TacitError
 from tacit.evaluation.ranking import DivergedError
 from tacit.experiment.amounts import DASH
 from tacit.experiment.prepare import Prepared, prepare
+from tacit.experiment.resolve import resolve
 from tacit.experiment.run import RunInterruptedError
 from tacit.experiment.watch import Silent
 
@@ -466,6 +467,15 @@ def test_publishing_writes_the_same_files_elsewhere(tmp_path: Path) -> None:
 def test_ties_go_to_the_first_and_all_diverged_is_nobody() -> None:
     assert best_of([{"validation": 0.2}, {"validation": 0.2}]) == 0
     assert best_of([{"validation": None}]) is None
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_rows_with_noise_say_that_nothing_is_guaranteed(table: Table) -> None:
+    for row in table.rows:
+        built = resolve(row.method, plugins=row.plugins, sets=row.sets).method
+        links = getattr(built, "channel", ())
+        noisy = any("noise" in link.gives for link in links) or getattr(built, "laplace", 0)
+        assert bool(noisy) == ("(no guarantee)" in row.name), row.name
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)

@@ -23,13 +23,13 @@ VARIANTS: dict[str, tuple[tuple[str, ...], Setting]] = {
     "shared router": (("fedmr:router=shared",), ()),
     "per-item router": (("fedmr:rule=item",), ()),
     "half of the clients": (("fedmr",), ("participation.ratio=0.5",)),
-    "noise on uploads": (NOISE, ()),
+    "noise on uploads (no guarantee)": (NOISE, ()),
     "released: no restore": (("fedmr:restores=false",), ()),
     "released: two softmaxes": (("fedmr:softmaxes=2",), ()),
     "released: all": ((RELEASED,), ()),
 }
 # bounding an upload needs every client's whole gradient, and a round takes seconds
-SLOW = {"noise on uploads": (40, 10)}
+SLOW = {"noise on uploads (no guarantee)": (40, 10)}
 
 
 def _rows_of(base: Base) -> tuple[Row, ...]:

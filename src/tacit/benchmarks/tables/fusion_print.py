@@ -58,14 +58,14 @@ ABLATIONS: dict[str, Pair] = {
     "fcf + no text": (42.16, 9.65),
     "fcf + noise for text": (24.51, 6.29),
     "fcf + no id": (23.53, 5.78),
-    "fcf + noise on uploads": (53.78, 14.02),
+    "fcf + noise on uploads (no guarantee)": (53.78, 14.02),
     "pfedrec + fedmr": (21.57, 6.16),
     "pfedrec + no image": (19.90, 4.69),
     "pfedrec + noise for image": (16.47, 4.68),
     "pfedrec + no text": (19.41, 5.37),
     "pfedrec + noise for text": (16.96, 4.45),
     "pfedrec + no id": (17.94, 4.73),
-    "pfedrec + noise on uploads": (19.65, 5.86),
+    "pfedrec + noise on uploads (no guarantee)": (19.65, 5.86),
 }
 
 
