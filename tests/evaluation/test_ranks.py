@@ -80,6 +80,9 @@ def test_load_says_what_is_wrong(ranks, tmp_path):
         Ranks.load(tmp_path / "mixed.parquet")
 
 
-def test_save_to_an_absent_folder_is_one_sentence(ranks, tmp_path):
-    with pytest.raises(TacitError, match="check that the folder exists"):
-        ranks.save(tmp_path / "absent" / "ranks.parquet")
+def test_save_makes_its_folder_or_says_why_not(ranks, tmp_path):
+    ranks.save(tmp_path / "absent" / "ranks.parquet")
+    assert len(Ranks.load(tmp_path / "absent" / "ranks.parquet")) == len(ranks)
+    below = tmp_path / "absent" / "ranks.parquet" / "ranks.parquet"
+    with pytest.raises(TacitError, match=r"could not be written .* choose another folder"):
+        ranks.save(below)
