@@ -22,7 +22,10 @@ MISTAKES = {
     "plug-in value": ([*TRAIN, "--with", "clip:bound=far"], "clip.bound is 'far'"),
     "plug-in spelling": ([*TRAIN, "--with", "clip:1"], "write NAME:key=value"),
     "plug-in of a control": (["train", "ease", "--with", "clip"], "no parts to plug into"),
-    "plug-in order": ([*TRAIN, "--with", "gaussian"], "needs a bounded norm"),
+    "two plug-ins of which one undoes the other": (
+        [*TRAIN, "--with", "dual_personalised", "--with", "fedmr"],
+        "which fedmr takes away; drop --with dual_personalised, or drop --with fedmr.",
+    ),
     "NaN bound": ([*TRAIN, "--with", "clip:bound=nan"], "bound of Clip in the channel is nan"),
     "negative noise": ([*TRAIN, "--with", "laplace:scale=-1"], "scale of Laplace"),
     "preset": (["train", "pfedrec", "--preset", "relased"], "did you mean 'released'?"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +11,13 @@ from tacit.channel.clip import Clip
 from tacit.channel.dense import Dense
 from tacit.channel.gaussian import Gaussian
 from tacit.channel.laplace import Laplace
+from tacit.core.remedy import CompositionError
 from tacit.errors import TacitError
-from tacit.experiment.plugins import PLUGINS, apply_plugin, parse
-from tacit.methods import fedmf
+from tacit.experiment.override import override
+from tacit.experiment.plugins import PLUGINS, apply_plugin, parse, plugin_notes, with_plugins
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
+from tacit.methods import fedmf, fedncf
 from tacit.plugins.channel import through
 
 
@@ -60,6 +65,74 @@ def test_plugins_stand_in_the_order_given() -> None:
 )
 def test_mistakes(spelling: str, sentence: str) -> None:
     assert refusal(spelling).startswith(sentence)
+
+
+def test_every_plugin_says_what_it_brings_and_brings_it() -> None:
+    for name, plugin in PLUGINS.items():
+        assert plugin.word is not None
+        assert plugin.word.holds(with_plugins(fedncf(), [name])), name
+        if name != "gie":  # FedNCF's global table replaces all by itself
+            assert not plugin.word.holds(fedncf()), name
+
+
+@pytest.mark.parametrize(
+    ("one", "two"),
+    [
+        ("dual_personalised", "fedmr"),
+        ("dualper", "fedrkg"),
+        ("dual_personalised", "ifedrec"),
+        ("gie", "pie"),
+        ("gie", "dual_personalised"),
+    ],
+)
+def test_no_plugin_undoes_another_without_a_word(one: str, two: str) -> None:
+    for order in ([one, two], [two, one]):
+        with pytest.raises(CompositionError) as caught:
+            resolve("fedmf", plugins=order)
+        assert {remedy.plugins for remedy in caught.value.remedies} == {(one,), (two,)}
+
+
+def test_what_plugins_take_from_a_method_of_its_own_is_noted() -> None:
+    for plugin, instead in (("fedmr", "the global items"), ("fedrkg", "a personal table")):
+        (note,) = plugin_notes(resolve("pfedrec", plugins=[plugin]))
+        assert note == (
+            "pfedrec by itself ranks with a privately tuned copy of the item table; with "
+            f"{plugin} there is none, and clients rank with {instead}."
+        )
+        assert plugin_notes(resolve("fedmf", plugins=[plugin])) == []
+    assert plugin_notes(resolve("pfedrec", plugins=["clip", "ridge"])) == []
+    assert plugin_notes(resolve("popularity")) == []
+
+
+def test_noise_without_a_bound_runs_and_says_that_it_guarantees_nothing(tmp_path: Path) -> None:
+    result = run(resolve("fedmf", rounds=1, plugins=["gaussian:sigma=0.1"]), tmp_path / "one")
+    assert result["privacy"]["guarantee"] == "none"
+    assert any("no guarantee" in note for note in result["notes"])
+    bounded = run(resolve("fedmf", rounds=1, plugins=["clip", "gaussian"]), tmp_path / "two")
+    assert not any("no guarantee" in note for note in bounded["notes"])
+
+
+def test_noise_with_weights_by_examples_runs_under_the_cap_that_is_advised(tmp_path: Path) -> None:
+    with pytest.raises(CompositionError, match=r"bound the weights \(--set server.cap=100\)"):
+        resolve("fedavg", plugins=["clip", "gaussian"])
+    sets = ["server.cap=100", "backbone.dim=4"]
+    found = resolve("fedavg", rounds=1, plugins=["clip", "gaussian"], sets=sets)
+    assert run(found, tmp_path / "one")["rounds_run"] == 1
+
+
+def test_flags_on_top_of_a_saved_experiment_keep_the_word_too() -> None:
+    saved = resolve("fedmf", plugins=["dual_personalised"])
+    with pytest.raises(CompositionError, match=r"which fedmr takes away; drop --with fedmr\."):
+        override(saved, plugins=["fedmr"])
+    with pytest.raises(CompositionError, match=r"no parts to plug into; drop --with clip\."):
+        override(resolve("ease"), plugins=["clip"])
+
+
+def test_a_clip_stands_before_noise_whatever_comes_first() -> None:
+    assert with_plugins(fedmf(), ["laplace", "clip"]) == with_plugins(fedmf(), ["clip", "laplace"])
+    noisy = with_plugins(fedmf(), ["gaussian", "clip:bound=2", "laplace", "clip:order=1"])
+    kinds = [type(link) for link in noisy.channel]
+    assert kinds == [Dense, Clip, Clip, Gaussian, Laplace]
 
 
 def test_every_plugin_is_described_and_has_defaults() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from tacit.core.types import Init, Params
+from tacit.core.types import Init, Params, added_later
 
 
 @dataclass(frozen=True)
@@ -15,15 +16,19 @@ class NeuralMf:
     """logit = v · [tower([p_u; q_i]) ; p'_u * q'_i] + c, tower `layers` with ReLU after each.
 
     A row holds q_i and q'_i side by side, a user vector p_u and p'_u, so `dim` is twice the width
-    of a branch. User vectors are private, tower and output layer are shared.
+    of a branch. User vectors are private, tower and output layer are shared, or with
+    `scorer="private"` kept by each client, which all begin with the same ones.
 
     >>> sum(init.count for init in NeuralMf().shared().values())
     10945
+    >>> NeuralMf(scorer="private").shared()
+    {}
     """
 
     dim: int = 128
     layers: tuple[int, ...] = (64, 32, 16)
     scale: float = 0.1
+    scorer: Literal["shared", "private"] = added_later("shared")
 
     @property
     def linear(self) -> tuple[str, str | None] | None:
@@ -33,6 +38,9 @@ class NeuralMf:
         return Init((self.dim,), "normal", self.scale)
 
     def shared(self) -> dict[str, Init]:
+        return self._tower() if self.scorer == "shared" else {}
+
+    def _tower(self) -> dict[str, Init]:
         leaves: dict[str, Init] = {}
         size = self.dim
         for number, width in enumerate(self.layers):
@@ -46,7 +54,10 @@ class NeuralMf:
         return leaves
 
     def private(self) -> dict[str, Init]:
-        return {"user": Init((self.dim,), "normal", self.scale)}
+        leaves = {"user": Init((self.dim,), "normal", self.scale)}
+        if self.scorer == "private":
+            leaves |= {name: replace(init, same=True) for name, init in self._tower().items()}
+        return leaves
 
     def score(self, p: Params, x_ND: Tensor) -> Tensor:
         half = self.dim // 2

@@ -11,7 +11,8 @@ from torch import Tensor
 @dataclass(frozen=True)
 class Gaussian:
     """Each client adds N(0, sigma²) to every entry. The sum of n such noises is one N(0, n sigma²),
-    drawn once. No epsilon is stated yet: accounting comes with the privacy release.
+    drawn once. Without an L2 clip before it there is no finite epsilon, whatever sigma; with one
+    none is stated yet either: accounting comes with the privacy release.
 
     >>> total = Gaussian(sigma=0.0).add_noise(np.ones(2), 5, np.random.default_rng(0))
     >>> total.tolist()
@@ -26,7 +27,7 @@ class Gaussian:
 
     @property
     def needs(self) -> frozenset[str]:
-        return frozenset({"dense", "bounded_norm"})
+        return frozenset({"dense"})
 
     @property
     def order(self) -> int | None:

@@ -206,6 +206,7 @@ class Algorithm:
             )
         sent = sum(self.shared[leaf].count for leaf in self.uploads)
         whole = isinstance(self.method.sync, Guided) or not self.uploads
+        whole = whole or isinstance(self.method.server, TableRule)
         return sent + (self._table.count if whole else 0)  # a personal table goes whole
 
     @property
@@ -222,7 +223,8 @@ class Algorithm:
     def floats_down(self) -> int:
         """How many numbers a client receives for that."""
         if isinstance(self.method.server, TableRule):
-            return self.method.server.floats_down(self._table)
+            others = sum(self.shared[leaf].count for leaf in self.uploads)
+            return self.method.server.floats_down(self._table) + others
         sync = self.method.sync
         read = sync.needs if isinstance(sync, TablePenalised) else ()  # made by the server
         return self.floats_up + sum(self.shared[leaf].count for leaf in read)

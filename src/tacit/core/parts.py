@@ -219,6 +219,16 @@ class Local(Protocol):
 
 
 @runtime_checkable
+class Refits(Protocol):
+    """A `Local` that forgets: to rank with the new table, everybody fits a model to it."""
+
+    @property
+    def fitting(self) -> Local:
+        """The same training of the model, and none of the item side."""
+        ...
+
+
+@runtime_checkable
 class Objective(Protocol):
     def loss(self, logit_N: Tensor, label_N: Tensor, weight_N: Tensor) -> Tensor: ...
 

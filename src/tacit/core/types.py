@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
@@ -22,6 +22,19 @@ OWN_ITEMS = "items.own"  # a client's dense personal table, (I, D), private
 CONTENT = "content."  # content.text, content.image: what the server knows of items, constant
 PAST = "@past"  # items@past: the same leaf, for the items of the client's own history
 PAST_WEIGHT = "weight@past"  # 1 / length of the history, and 0 on padding
+
+
+ADDED_LATER = "added later"  # a key of a field's metadata
+
+
+def added_later(default: Any) -> Any:
+    """A field that a part got after results with it were published: at its default it is not
+    written down, so that an experiment keeps its text, and with it its name.
+
+    >>> added_later("shared").default
+    'shared'
+    """
+    return field(default=default, metadata={ADDED_LATER: True})
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,20 @@ from tacit import streams
 from tacit.channel.clip import Clip
 from tacit.core.capabilities import meets_in_place
 from tacit.core.compose import Algorithm, compose
-from tacit.core.parts import GradientRule, Guided, TableRule, Transform, Viewed
+from tacit.core.parts import (
+    GradientRule,
+    Guided,
+    Refits,
+    ServerRule,
+    TableRule,
+    Transform,
+    Viewed,
+)
 from tacit.core.types import ITEMS, OWN_ITEMS, Params
 from tacit.data.views import TrainView
 from tacit.engines.participation import Participants, everybody
 from tacit.engines.state import State, first_values
+from tacit.server.beside import TablesBeside
 
 
 class Engine(Protocol):
@@ -87,7 +96,7 @@ def play_round(
         state.broadcast = state.shared[ITEMS].clone()
     if isinstance(algorithm.method.server, TableRule):
         _meet(algorithm, train, state, participants, seed)
-    elif totals.clients and algorithm.sends_changes(round_number):
+    if totals.clients and algorithm.sends_changes(round_number):
         server_step(algorithm, state, totals, seed, round_number)
     if isinstance(sync, Guided) and sync.sends(round_number):
         server_step(algorithm, state, gather(), seed, round_number)
@@ -132,8 +141,9 @@ def _forget(
 
 def _fitting(algorithm: Algorithm) -> Algorithm:
     """The same method, training its private model alone."""
-    local = replace(algorithm.method.local, item_epochs=0)  # type: ignore[type-var]
-    return compose(replace(algorithm.method, local=local), algorithm.task)
+    local = algorithm.method.local
+    assert isinstance(local, Refits)
+    return compose(replace(algorithm.method, local=local.fitting), algorithm.task)
 
 
 def server_step(
@@ -141,7 +151,7 @@ def server_step(
 ) -> None:
     """Noise on the sum, then the server's step, leaf by leaf."""
     server = algorithm.method.server
-    assert not isinstance(server, TableRule)
+    assert isinstance(server, ServerRule)
     for name, total in totals.change.items():
         if name not in totals.noised:
             total = with_noise(algorithm, name, total, totals.clients, seed, round_number)
@@ -227,6 +237,8 @@ def _meet(
 ) -> None:
     """A server that reads single tables gets those that arrived, and gives back what it makes."""
     server = algorithm.method.server
+    if isinstance(server, TablesBeside):  # the other half of it has its turn in `server_step`
+        server = server.tables
     assert isinstance(server, TableRule)
     user_P = participants.user_P[participants.reports_P]
     if not len(user_P):

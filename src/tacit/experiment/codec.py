@@ -10,12 +10,15 @@ import types
 import typing
 from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
+from functools import cache
 from typing import Any
 
+import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
+from tacit.core.types import ADDED_LATER
 from tacit.errors import TacitError, nearest, shown
-from tacit.experiment.parts import PART_NAMES, PARTS
+from tacit.experiment.parts import PART_NAMES, PARTS, registration
 
 LARGEST = 2**63 - 1
 
@@ -32,12 +35,76 @@ def encode(value: Any) -> Any:
         plain = {"part": name} if name else {}
         for field in fields(value):
             inner = getattr(value, field.name)
+            if field.metadata.get(ADDED_LATER) and inner == field.default:
+                continue
             if inner is not None:  # TOML has no null: what is not there is unset
                 plain[field.name] = encode(inner)
         return plain
     if isinstance(value, tuple):
         return [encode(inner) for inner in value]
-    return value
+    return value.item() if isinstance(value, np.generic) else value
+
+
+class UnknownPartError(TacitError):
+    """A name that no part has here: mistyped, or that of a part which another program registered.
+
+    >>> str(UnknownPartError("repalce", "sync"))[:58]
+    "Unknown part 'repalce' at sync; did you mean 'replace'? Kn"
+    """
+
+    def __init__(self, name: str, where: str) -> None:
+        self.name, self.where = name, where
+        known = nearest(name, PARTS)
+        super().__init__(
+            f"Unknown part {name!r} at {where}; {known} A part of your own must be registered in "
+            f'this program too: from tacit.experiment.parts import register; register("{name}", '
+            "YourClass)."
+        )
+
+
+def unwritable(value: Any, kind: Any, where: str = "") -> str | None:
+    """What in a value no file can hold, in a sentence that says what to do; None where all is well.
+
+    `kind` is the annotated type of the place where the value stands.
+
+    >>> from tacit.core.method import Method
+    >>> from tacit.methods import fedmf
+    >>> unwritable(fedmf(), Method) is None
+    True
+    """
+    place = where or "the experiment"
+    if is_dataclass(value) and not isinstance(value, type):
+        if type(value) not in PART_NAMES and not _names(kind, type(value)):
+            return (
+                f"{type(value).__name__} in {place} is in no list of parts, so no file can name "
+                f"it; register it first: {registration(type(value))}."
+            )
+        hints = _hints(type(value))
+        for field in fields(value):
+            inner = f"{where}.{field.name}" if where else field.name
+            found = unwritable(getattr(value, field.name), hints[field.name], inner)
+            if found is not None:
+                return found
+        return None
+    if isinstance(value, tuple):
+        each = (unwritable(one, kind, f"{where}.{index}") for index, one in enumerate(value))
+        return next((found for found in each if found is not None), None)
+    if value is None or isinstance(value, bool | int | float | str | np.generic):
+        return None
+    if _holds_parts(kind):
+        return (
+            f"{type(value).__name__} in {place} is no dataclass, so no file can hold its settings; "
+            f"make it a frozen dataclass and register it: {registration(type(value))}."
+        )
+    return (
+        f"{place} is a {type(value).__name__}, which no file can hold; give it a number, a word, a "
+        "tuple of those, or a part of its own."
+    )
+
+
+def _names(kind: Any, part: type) -> bool:
+    """Whether an annotated type names a class itself: then no name is needed to read it back."""
+    return kind is part or any(_names(inner, part) for inner in typing.get_args(kind))
 
 
 def decode(plain: Any, kind: Any, where: str = "") -> Any:
@@ -66,6 +133,8 @@ def _decode_table(plain: dict[str, Any], kind: Any, where: str) -> Any:
     name = table.pop("part", None)
     if name is not None:
         if not isinstance(name, str) or name not in PARTS:
+            if isinstance(name, str) and where:
+                raise UnknownPartError(name, where)
             ending = nearest(str(name), PARTS)
             raise TacitError(f"Unknown part {shown(name)} at {where or 'top'}; {ending}")
         slot, kind = kind, PARTS[name]
@@ -73,7 +142,7 @@ def _decode_table(plain: dict[str, Any], kind: Any, where: str) -> Any:
         raise TacitError(
             f"{where or 'The value'} is a table; add the key 'part' to say which part."
         )
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     known = {field.name for field in fields(kind)}
     for key in table:
         if key not in known:
@@ -124,7 +193,7 @@ def check_leaf(value: Any, kind: Any, where: str) -> Any:
                 f"{LARGEST}."
             )
     try:
-        return TypeAdapter(kind).validate_python(value)
+        return _adapter(kind).validate_python(value)
     except ValidationError as error:
         problem = error.errors()[0]["msg"]
         raise TacitError(f"{where} is {shown(value)}: {_plain_words(problem)}.") from error
@@ -145,6 +214,20 @@ def _allows_truth(kind: Any) -> bool:
         choice is True or choice is False or _allows_truth(choice)
         for choice in typing.get_args(kind)
     )
+
+
+@cache
+def _adapter(kind: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _hints(kind: Any) -> dict[str, Any]:
+    return _found_hints(kind)
+
+
+@cache
+def _found_hints(kind: Any) -> dict[str, Any]:
+    return typing.get_type_hints(kind)
 
 
 def _plain_words(message: str) -> str:
@@ -176,7 +259,7 @@ def _assign(value: Any, steps: list[str], text: str, path: str) -> Any:
         raise TacitError(f"Cannot set {path!r}: there is no {step!r} in it; {ending}")
     if rest:
         return replace(value, **{step: _assign(getattr(value, step), rest, text, path)})
-    kind = typing.get_type_hints(type(value))[step]
+    kind = _hints(type(value))[step]
     return replace(value, **{step: decode(_literal(text, kind), kind, path)})
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.errors import TacitError
+from tacit.experiment.codec import UnknownPartError
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import dumps, loads
 from tacit.files import make_folder, write_text
@@ -97,6 +98,14 @@ class RunFolder:
             )
         try:
             return loads(self.experiment_file.read_text(encoding="utf-8"))
+        except UnknownPartError as error:  # nothing is damaged: somebody has parts of their own
+            raise TacitError(
+                f"{str(self.experiment_file)!r} names the part {error.name!r} at {error.where}, "
+                "which nobody has registered here; register it before the run is opened, as the "
+                "program did that trained it (from tacit.experiment.parts import register; "
+                f'register("{error.name}", YourClass)), or bring the file back if that is no name '
+                "of yours."
+            ) from error
         except (ValueError, TacitError) as error:
             raise TacitError(f"{str(self.experiment_file)!r} is damaged: {error}") from error
 

@@ -8,9 +8,16 @@ from dataclasses import replace
 from typing import Any
 
 from tacit.core.method import Method
+from tacit.core.remedy import CompositionError, LeaveOut
 from tacit.errors import TacitError
-from tacit.experiment.plugins import apply_plugin
-from tacit.experiment.resolve import apply_set, named_truly, protocol_named, with_split
+from tacit.experiment.plugins import with_plugins
+from tacit.experiment.resolve import (
+    apply_set,
+    named_truly,
+    protocol_named,
+    with_split,
+    with_tried_remedies,
+)
 from tacit.experiment.spec import Experiment
 
 # Flags that are a single field of the experiment, and its path.
@@ -28,6 +35,7 @@ FIELDS = {
 }
 
 
+@with_tried_remedies
 def override(
     experiment: Experiment,
     *,
@@ -55,13 +63,13 @@ def override(
                 f"The saved configuration spells {what} {found!r} out in full, so it cannot become "
                 f"{wanted!r}; use --set for single fields, or leave out --config."
             )
-    for spelling in plugins:
-        if not isinstance(experiment.method, Method):
-            raise TacitError(
-                f"{experiment.name} has no parts to plug into; drop --with {spelling}."
-            )
-        built = apply_plugin(experiment.method, spelling)
-        experiment = replace(experiment, method=built, plugins=(*experiment.plugins, spelling))
+    if plugins and not isinstance(experiment.method, Method):
+        raise CompositionError(
+            f"{experiment.name} has no parts to plug into", LeaveOut(tuple(plugins))
+        )
+    if plugins and isinstance(experiment.method, Method):
+        built = with_plugins(experiment.method, plugins, before=experiment.plugins)
+        experiment = replace(experiment, method=built, plugins=(*experiment.plugins, *plugins))
     if protocol is not None:
         chosen = protocol_named(protocol, experiment.name, experiment.plugins)
         experiment = replace(experiment, protocol=chosen)

@@ -1,6 +1,13 @@
-"""The visible names of all parts: what TOML calls them, and which class that is."""
+"""The visible names of all parts: what TOML calls them, and which class that is.
+
+A part of your own gets its name by `register`; without one a run with it could be trained, and
+never be opened again.
+"""
 
 from __future__ import annotations
+
+import re
+from dataclasses import is_dataclass
 
 from tacit.backbones.dot import DotProduct
 from tacit.backbones.head import LinearHead
@@ -20,6 +27,7 @@ from tacit.cold.random_rows import RandomRows
 from tacit.cold.ridge import Ridge
 from tacit.core.method import Method
 from tacit.core.optim import OPTIMISERS
+from tacit.errors import TacitError
 from tacit.items.appended import Appended
 from tacit.items.id_only import IdOnly
 from tacit.items.mixture import Mixture
@@ -50,6 +58,7 @@ from tacit.methods.random_order import RandomOrder
 from tacit.methods.unseen_first import UnseenFirst
 from tacit.objectives.bce import BinaryCrossEntropy
 from tacit.objectives.bpr import PairwiseRanking
+from tacit.server.beside import TablesBeside
 from tacit.server.clusters import ClusterMean
 from tacit.server.graph import GraphMean
 from tacit.server.mean import Mean
@@ -115,6 +124,7 @@ PARTS: dict[str, type] = {
     "server_steps": ServerSteps,
     "graph_mean": GraphMean,
     "cluster_mean": ClusterMean,
+    "tables_beside": TablesBeside,
     "diffusion": Diffusion,
     "corrected": Corrected,
     "mapping": Mapping,
@@ -125,3 +135,61 @@ PARTS: dict[str, type] = {
 }
 
 PART_NAMES: dict[type, str] = {part: name for name, part in PARTS.items()}
+
+
+def register(name: str, part: type) -> None:
+    """Give a part of your own a name, so that a run with it can be written down and opened again.
+
+    Call it where the class is defined, in every program that trains or opens such runs. A name or
+    a class that is taken is refused; the same definition may be registered again, as a notebook
+    does when a cell is run twice.
+
+    >>> from dataclasses import dataclass
+    >>> from tacit.objectives.bce import BinaryCrossEntropy
+    >>> @dataclass(frozen=True)
+    ... class DocumentedLoss(BinaryCrossEntropy):
+    ...     focus: float = 2.0
+    >>> register("documented_loss", DocumentedLoss)
+    >>> PARTS["documented_loss"].__name__, PART_NAMES[DocumentedLoss]
+    ('DocumentedLoss', 'documented_loss')
+    >>> register("bce", DocumentedLoss)
+    Traceback (most recent call last):
+    tacit.errors.TacitError: A part named 'bce' is there already: BinaryCrossEntropy of \
+tacit.objectives.bce; choose another name.
+    """
+    if not isinstance(part, type) or not is_dataclass(part):
+        raise TacitError(
+            f"{getattr(part, '__name__', part)!r} is no dataclass, so its settings cannot be "
+            "written down; register a class with @dataclass(frozen=True)."
+        )
+    if not re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name):
+        raise TacitError(f"{name!r} is no name for a part; use letters, digits and underscores.")
+    before = PARTS.get(name)
+    if before is not None and _origin(before) != _origin(part):
+        raise TacitError(
+            f"A part named {name!r} is there already: {before.__qualname__} of "
+            f"{before.__module__}; choose another name."
+        )
+    taken = PART_NAMES.get(part, name)
+    if taken != name:
+        raise TacitError(
+            f"{part.__qualname__} has the name {taken!r} already; use that one, or register a "
+            "class of its own."
+        )
+    if before is not None:
+        del PART_NAMES[before]
+    PARTS[name], PART_NAMES[part] = part, name
+
+
+def _origin(part: type) -> tuple[str, str]:
+    return part.__module__, part.__qualname__
+
+
+def registration(part: type) -> str:
+    """The line that registers a class.
+
+    >>> registration(Mean)
+    'from tacit.experiment.parts import register; register("mean", Mean)'
+    """
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part.__name__).lower()
+    return f'from tacit.experiment.parts import register; register("{words}", {part.__name__})'

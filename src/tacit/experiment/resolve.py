@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import functools
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
-from typing import Any
+from itertools import combinations
+from typing import Any, TypeVar, cast
 
 from tacit.core.method import Method
+from tacit.core.remedy import CompositionError, LeaveOut, Remedy, Use
 from tacit.data.protocol import PROTOCOLS, Protocol, SplitRule, among_cold_items
 from tacit.data.sources import SOURCES
 from tacit.engines.participation import Participation
 from tacit.errors import TacitError, nearest
 from tacit.experiment.codec import assign, check_leaf
 from tacit.experiment.habits import plugins_as_released
-from tacit.experiment.plugins import PLUGINS, apply_plugin, parse
+from tacit.experiment.plugins import PLUGINS, parse, with_plugins
 from tacit.experiment.spec import DataSpec, Experiment
 from tacit.methods import METHODS
 
@@ -31,6 +34,49 @@ SPLITS: dict[str, dict[str, str]] = {
 COLD_SPLITS = ("cold", "cold_together")  # items are held out, not interactions
 
 
+Resolving = TypeVar("Resolving", bound=Callable[..., Experiment])
+
+
+def with_tried_remedies(resolving: Resolving) -> Resolving:
+    """Refusals in the words of a command line: which settings help, and which plug-ins are too
+    many. Each of them was tried. What resolves takes `plugins` and `sets` by name.
+
+    >>> resolve("gpfedrec", plugins=["clip", "fedmr"])
+    Traceback (most recent call last):
+    tacit.core.remedy.CompositionError: TablesBeside reads single tables, for which the channel \
+has neither bound nor noise yet; drop --with clip.
+    """
+
+    @functools.wraps(resolving)
+    def resolved(*first: Any, **given: Any) -> Experiment:
+        try:
+            return resolving(*first, **given)
+        except CompositionError as error:
+            plugins, sets = tuple(given.get("plugins", ())), tuple(given.get("sets", ()))
+
+            def works(spellings: tuple[str, ...], settings: tuple[str, ...]) -> bool:
+                try:
+                    resolving(*first, **{**given, "plugins": spellings, "sets": settings})
+                except TacitError:
+                    return False
+                return True
+
+            tried: list[Remedy] = [
+                use
+                for use in error.remedies
+                if isinstance(use, Use) and use.setting and works(plugins, (*sets, use.setting))
+            ]
+            for size in range(1, len(plugins) + 1):
+                gone = [LeaveOut(names) for names in combinations(plugins, size)]
+                fewest = [one for one in gone if works(one.plugins_after(plugins), sets)]
+                if fewest:
+                    raise CompositionError(error.problem, *tried, *fewest) from error
+            raise CompositionError(error.problem, *(tried or error.remedies)) from error
+
+    return cast(Resolving, resolved)
+
+
+@with_tried_remedies
 def resolve(
     method: str,
     *,
@@ -64,10 +110,10 @@ def resolve(
         plugins = plugins_as_released(method, plugins, data)
     entry = METHODS[method]
     built = entry.method(preset)
-    for spelling in plugins:
-        if not isinstance(built, Method):
-            raise TacitError(f"{method} has no parts to plug into; drop --with {spelling}.")
-        built = apply_plugin(built, spelling)
+    if isinstance(built, Method):
+        built = with_plugins(built, plugins)
+    elif plugins:
+        raise CompositionError(f"{method} has no parts to plug into", LeaveOut(tuple(plugins)))
     chosen = protocol_named(protocol, method, plugins)
     if split is None and isinstance(built, Method) and built.cold is not None:
         split = "cold"

@@ -21,6 +21,7 @@ from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.report import write_report
 from tacit.experiment.result import make_result, write_ranks
 from tacit.experiment.spec import Experiment
+from tacit.experiment.toml import require_writable
 from tacit.experiment.watch import Silent, Watcher
 from tacit.files import append_line, write_text
 
@@ -65,6 +66,7 @@ def run(
     >>> result["metrics"]["full"]["HR@10"] == result["reference"]["full"]["popularity"]["HR@10"]
     True
     """
+    require_writable(experiment)
     experiment.check()
     prepared = prepare(experiment)
     course = course_of(experiment, prepared.split.train, threads)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import tomllib
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import StrictInt
 
 from tacit.errors import TacitError, nearest, shown
-from tacit.experiment.codec import check_leaf, decode, encode
+from tacit.experiment.codec import check_leaf, decode, encode, unwritable
 from tacit.experiment.spec import Experiment
 from tacit.files import reading, refuse_special, said
 
@@ -74,6 +75,38 @@ def _scalar(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)
+
+
+def require_writable(experiment: Experiment) -> None:
+    """Refuse, before anything is computed, what its own folder could not give back.
+
+    >>> from tacit.experiment.resolve import resolve
+    >>> require_writable(resolve("fedmf"))
+    """
+    try:
+        found = unwritable(experiment, Experiment)
+        again = loads(dumps(experiment)) if found is None else experiment
+    except (ValueError, TypeError, NameError, TacitError) as error:
+        raise TacitError(
+            f"This experiment cannot be read back from its own text: {str(error).rstrip('.')}; "
+            "check the annotated types of your parts."
+        ) from error
+    if found is not None:
+        raise TacitError(found)
+    if again != experiment:
+        raise TacitError(
+            f"{_difference(experiment, again)}; make it a value that is equal to what its text "
+            "says."
+        )
+
+
+def _difference(one: Any, two: Any, where: str = "") -> str:
+    """The first place where a value and what was read back differ."""
+    for field in fields(one) if is_dataclass(one) and type(one) is type(two) else ():
+        first, second = getattr(one, field.name), getattr(two, field.name)
+        if first != second:
+            return _difference(first, second, f"{where}.{field.name}" if where else field.name)
+    return f"{where or 'The experiment'} is {one!r}, but its text gives back {two!r}"
 
 
 def loads(text: str) -> Experiment:

@@ -23,6 +23,7 @@ from tacit.errors import TacitError
 from tacit.items.features import ID, prepared, width_of
 from tacit.items.views.gate import GateView
 from tacit.items.views.perceptron import PerceptronView
+from tacit.items.views.single import SingleView
 from tacit.items.views.sum import SumView
 from tacit.items.views.view import View, xavier
 
@@ -69,6 +70,12 @@ class Mixture:
     @property
     def reads_history(self) -> bool:
         return self.rule == "history" and len(self.views_of) > 1
+
+    @property
+    def reads_rows(self) -> bool:
+        """Whether anything of an item comes from its row of the table, and not from content."""
+        single = [view.modality for view in self.views_of if isinstance(view, SingleView)]
+        return self.added or ID in single or len(single) < len(self.views_of)
 
     def row(self, read: Init) -> Init:
         self._check(read.shape[-1])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tacit.core.optim import Optimiser
-from tacit.core.parts import Local
+from tacit.core.parts import Local, Refits
 from tacit.core.types import Phase
 from tacit.local.joint import Joint
 
@@ -50,6 +50,11 @@ class Held:
     @property
     def forgets(self) -> bool:
         return self.inner.forgets
+
+    @property
+    def fitting(self) -> Held:
+        assert isinstance(self.inner, Refits)
+        return replace(self, inner=self.inner.fitting)
 
     def phases(self, epoch: int) -> tuple[Phase, ...]:
         return self.inner.phases(epoch)

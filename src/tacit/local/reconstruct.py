@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from tacit.core.optim import Optimiser, Sgd
@@ -32,6 +32,10 @@ class Reconstruct:
     @property
     def forgets(self) -> bool:
         return True
+
+    @property
+    def fitting(self) -> Reconstruct:
+        return replace(self, item_epochs=0)
 
     @property
     def sends(self) -> Literal["change", "gradients", "last_gradient"]:

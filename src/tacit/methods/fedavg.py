@@ -20,7 +20,7 @@ def fedavg(
     """FedAvg as parts.
 
     >>> fedavg().server
-    Mean(weights='examples')
+    Mean(weights='examples', cap=None)
     """
     return Method(
         LinearHead(dim),

@@ -23,17 +23,21 @@ def through(method: Method, link: Transform) -> Method:
 
 
 def clip(method: Method, bound: float = 1.0, order: Literal[1, 2] = 2) -> Method:
-    """Bound the norm of each upload.
+    """Bound the norm of each upload; a bound stands before noise, in whatever order they come.
 
     >>> from tacit.methods import fedmf
     >>> clip(fedmf(), bound=2.0).channel[-1]
     Clip(bound=2.0, order=2)
+    >>> clip(gaussian(fedmf())) == gaussian(clip(fedmf()))
+    True
     """
-    return through(method, Clip(bound, order))
+    before = [link for link in method.channel if "noise" not in link.gives]
+    noise = [link for link in method.channel if "noise" in link.gives]
+    return replace(method, channel=(*before, Clip(bound, order), *noise))
 
 
 def gaussian(method: Method, sigma: float = 0.1) -> Method:
-    """Gaussian noise on each upload.
+    """Gaussian noise on each upload; without a bound on uploads it guarantees nothing.
 
     >>> from tacit.methods import fedmf
     >>> gaussian(fedmf(), sigma=1.0).channel[-1]

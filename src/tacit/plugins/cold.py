@@ -15,8 +15,8 @@ from tacit.cold.ridge import Ridge
 from tacit.core.cold import ColdStart
 from tacit.core.method import Method
 from tacit.core.optim import Adam
+from tacit.core.remedy import CompositionError, LeaveOut
 from tacit.diffusion.schedule import Schedule
-from tacit.errors import TacitError
 from tacit.sync.anchored import Anchored
 from tacit.sync.ground import require_ground
 
@@ -154,9 +154,9 @@ def random_rows(method: Method) -> Method:
 
 def _with(method: Method, generator: ColdStart, name: str) -> Method:
     if method.cold is not None:
-        raise TacitError(
-            f"{name} and {type(method.cold).__name__} both make rows for untouched items; use one "
-            "of them."
+        raise CompositionError(
+            f"{name} and {type(method.cold).__name__} both make rows for untouched items",
+            LeaveOut((name,)),
         )
     return replace(method, cold=generator)
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from tacit.core.method import Method
+from tacit.core.remedy import CompositionError, LeaveOut
+from tacit.items.id_only import IdOnly
 from tacit.local.alternate import Alternate
 from tacit.local.joint import Joint
 from tacit.plugins.private_scorer import with_private_scorer
@@ -26,7 +28,14 @@ def dual_personalised(method: Method) -> Method:
     True
     """
     require_ground(method.sync, "dual_personalised")
+    if not isinstance(method.items, IdOnly):
+        raise CompositionError(
+            "dual_personalised ranks with item rows that a client tuned, but "
+            f"{type(method.items).__name__} makes items from more than a row",
+            LeaveOut(("dual_personalised",)),
+        )
     local = method.local
     if isinstance(local, Joint):
         local = Alternate(local.model, local.items, local.epochs, local.batch, local.gradient_clip)
-    return replace(with_private_scorer(method), sync=Replace(keep=True), local=local)
+    private = with_private_scorer(method, "dual_personalised")
+    return replace(private, sync=Replace(keep=True), local=local)

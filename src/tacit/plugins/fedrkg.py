@@ -15,7 +15,11 @@ from typing import Literal
 from tacit.backbones.head import LinearHead
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
+from tacit.core.parts import Local
+from tacit.items.mixture import Mixture
+from tacit.local.held import Held
 from tacit.plugins.private_scorer import with_private_scorer
+from tacit.server.steps import ServerSteps
 from tacit.sync.ground import require_ground
 from tacit.sync.guidance import AdaptiveGuidance
 from tacit.sync.isolated import Isolated
@@ -45,16 +49,33 @@ def fedrkg(
     require_ground(method.sync, "fedrkg")
     sync = AdaptiveGuidance(beta, every, epochs, Sgd(gate_rate), at=at, gate_input=gate_input)
     if scorer == "linear":
-        method = replace(method, backbone=LinearHead(method.backbone.dim))
-    guided = replace(with_private_scorer(method), sync=sync)
-    local = guided.local
+        method = _linear(method)
+    guided = replace(with_private_scorer(method, "fedrkg"), sync=sync)
+    local, server = _trained(guided.local, decay, clip), guided.server
+    if isinstance(server, ServerSteps):  # it steps a table as the devices would
+        server = replace(server, items=local.items)
+    return replace(guided, local=local, server=server)
+
+
+def _linear(method: Method) -> Method:
+    """The method with a linear scorer, for which a mixture of views is all of an item."""
+    dim, items = method.backbone.dim, method.items
+    if isinstance(items, Mixture) and items.added:
+        items = replace(items, added=False, width=dim)
+    return replace(method, backbone=LinearHead(dim), items=items)
+
+
+def _trained(local: Local, decay: float, clip: float | None) -> Local:
+    """The same local rule with rates that shrink and steps that are bounded."""
+    if isinstance(local, Held):  # fused items came first: how a device trains stands inside
+        return replace(local, inner=_trained(local.inner, decay, clip))
     if decay != 1.0:
         model = replace(local.model, decay=decay)  # type: ignore[type-var]
         items = replace(local.items, decay=decay)  # type: ignore[type-var]
         local = replace(local, model=model, items=items)  # type: ignore[type-var]
     if clip is not None:
         local = replace(local, gradient_clip=clip)  # type: ignore[type-var]
-    return replace(guided, local=local)
+    return local
 
 
 def knowledge_guidance(
@@ -92,4 +113,4 @@ def personal_table(method: Method) -> Method:
     Isolated()
     """
     require_ground(method.sync, "pie")
-    return replace(with_private_scorer(method), sync=Isolated())
+    return replace(with_private_scorer(method, "pie"), sync=Isolated())

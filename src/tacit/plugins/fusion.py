@@ -14,6 +14,8 @@ from typing import Literal
 from tacit.backbones.neural_mf import NeuralMf
 from tacit.core.method import Method
 from tacit.core.optim import Adam
+from tacit.core.parts import TableRule
+from tacit.core.remedy import CompositionError, LeaveOut, Use
 from tacit.errors import TacitError, nearest
 from tacit.items.id_only import IdOnly
 from tacit.items.mixture import Mixture
@@ -25,6 +27,7 @@ from tacit.items.views.sum import SumView
 from tacit.items.views.true_gate import TrueGateView
 from tacit.items.views.view import View
 from tacit.local.held import Held
+from tacit.server.beside import TablesBeside
 from tacit.server.mean import Mean
 from tacit.server.steps import ServerSteps
 from tacit.sync.replace import Replace
@@ -66,9 +69,10 @@ def fedmr(
     ['sum', 'perceptron', 'gate']
     """
     if not isinstance(method.items, IdOnly):
-        raise TacitError(
+        raise CompositionError(
             f"fedmr makes items from ids and content, but {type(method.items).__name__} does so "
-            "already; leave one of the two out."
+            "already",
+            LeaveOut(("fedmr",)),
         )
     names = _names(modalities)
     added = isinstance(method.backbone, NeuralMf)
@@ -136,19 +140,28 @@ def id_only_control(
 
 
 def with_encoder(method: Method, sends: Sends, rate: float, restores: bool = True) -> Method:
-    """A method with a shared item encoder, trained as FedMR's algorithm 1 says."""
+    """A method with a shared item encoder, trained as FedMR's algorithm 1 says.
+
+    An item is more than its row then, so that clients have no tuned copy of rows to rank with:
+    they rank with the global items, and a run of a method that has such a copy by itself says so.
+    Where the server reads personal tables it goes on doing so, and steps the encoder beside it.
+    """
     sync, server, local = method.sync, method.server, method.local
     if isinstance(sync, Replace):
-        sync = Replace()  # the table stands still on a device, so there is no tuned copy to keep
-    if not isinstance(server, Mean):
-        raise TacitError(
-            f"A shared item encoder needs a server that adds up, not {type(server).__name__}; "
-            "leave the plug-in out."
+        sync = Replace()
+    if isinstance(server, TableRule):
+        server = TablesBeside(server, ServerSteps(local.items, Adam(rate)))
+    elif not isinstance(server, Mean):
+        raise CompositionError(
+            f"A shared item encoder needs a server that adds up, and {type(server).__name__} is "
+            "none that is known",
+            Use("use Mean()", "server", Mean()),
         )
+    elif sends != "change":
+        server = ServerSteps(local.items, Adam(rate), server.weights, server.cap)
+    method = replace(method, server=server)
     if sends != "change":
-        server_steps = ServerSteps(local.items, Adam(rate), server.weights)
-        held = Held(local, sends, restores)
-        return replace(method, sync=sync, local=held, server=server_steps)
+        return replace(method, sync=sync, local=Held(local, sends, restores))
     if not restores:
         return replace(method, sync=sync, local=Held(local, sends, restores))
     return replace(method, sync=sync)

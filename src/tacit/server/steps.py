@@ -8,13 +8,14 @@ from typing import Literal
 import numpy as np
 
 from tacit.core.optim import Adam, Optimiser, Sgd
+from tacit.server.mean import client_weight
 
 
 @dataclass(frozen=True)
 class ServerSteps:
     """Where clients send gradients, global <- global - step(Σ weight·gradient / Σ weight): descent
     on the item table, Adam on the encoder, whose moments the server keeps (FedMR, algorithm 1).
-    Where they send changes, the mean of those.
+    Where they send changes, the mean of those. Weights and their `cap` are those of `Mean`.
 
     >>> ServerSteps().optimiser(is_table=True).per_item
     1.0
@@ -23,6 +24,7 @@ class ServerSteps:
     items: Optimiser = Sgd(rate=0.1, per_item=1.0)
     encoder: Optimiser = Adam(rate=0.1)
     weights: Literal["uniform", "examples"] = "uniform"
+    cap: int | None = None
 
     @property
     def reads(self) -> Literal["sum", "each"]:
@@ -32,7 +34,7 @@ class ServerSteps:
         return self.items if is_table else self.encoder
 
     def weight(self, n_positives: int) -> float:
-        return 1.0 if self.weights == "uniform" else float(n_positives)
+        return client_weight(self.weights, self.cap, n_positives)
 
     def step(self, value: np.ndarray, total: np.ndarray, weight: float) -> np.ndarray:
         return value + total / weight

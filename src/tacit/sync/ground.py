@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tacit.core.parts import Sync
-from tacit.errors import TacitError
+from tacit.core.remedy import CompositionError, LeaveOut
 from tacit.sync.replace import Replace
 
 
@@ -13,7 +13,8 @@ def require_ground(sync: Sync, plugin: str) -> None:
     >>> require_ground(Replace(), "fedrkg")
     """
     if not isinstance(sync, Replace):
-        raise TacitError(
+        raise CompositionError(
             f"{plugin} and {type(sync).__name__} both decide how the item table meets the global "
-            "one; use one of them."
+            "one",
+            LeaveOut((plugin,)),
         )
