@@ -65,8 +65,10 @@ def test_evaluate_after_the_data_changed(tacit, plays, tmp_path):
     flags = ["--data", copy, "--columns", "user=listener,item=song,time=played"]
     tacit("train", "popularity", *flags, "--out", "one")
     copy.write_text("\n".join(plays.read_text().splitlines()[:-50]) + "\n")
-    answer = json.loads(tacit("evaluate", "one", "--json").out)
-    assert answer["notes"] == ["No breakdown by warmth: The data has changed since the run."]
+    said = tacit("evaluate", "one", "--json")
+    assert (said.code, said.out) == (2, "")
+    assert "has changed since the run at 'one': it has " in said.err
+    assert said.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(

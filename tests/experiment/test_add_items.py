@@ -23,6 +23,7 @@ from tacit.experiment.folder import RunFolder
 from tacit.experiment.recommend import recommend
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
+from tacit.experiment.sealed import SEAL, write_sealed
 
 WORLD = planted_dataset()
 SMALL = ("backbone.dim=4", "items.width=4", "items.hidden=4", "items.id_width=6")
@@ -265,12 +266,20 @@ def test_damaged_versions_are_named(trained: dict[str, Path], tmp_path: Path) ->
     file.write_bytes(whole[:-4] + b"abcd")
     assert "checksum does not match" in refusal()
     file.write_bytes(whole)
-    sidecar.write_text(json.dumps({**json.loads(said), "model": "0"}))
-    assert "belongs to another model" in refusal()
     sidecar.write_text(json.dumps({**json.loads(said), "titles": []}))
+    assert "checksum does not match" in refusal()
+    written = {key: value for key, value in json.loads(said).items() if key != SEAL}
+    write_sealed(sidecar, {**written, "model": "0"})
+    assert "belongs to another model" in refusal()
+    write_sealed(sidecar, {**written, "titles": []})
     assert "not as many rows as items" in refusal()
+    write_sealed(sidecar, {**written, "ids": 3})
+    assert "ids: input should be a valid list" in refusal()
     sidecar.write_text("{")
     assert "version-0001.json' is damaged" in refusal()
-    sidecar.unlink()  # killed before the last step: it does not exist, and its name is free
+    sidecar.unlink()
+    assert "version-0001.json' is lost" in refusal()
+    # killed before the last step: it does not exist, and its name is free
+    sidecar.with_name(sidecar.name + ".part").touch()
     assert "copy of item" not in " ".join(scores(folder))
     assert add(folder, [2]).version == 1

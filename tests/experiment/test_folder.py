@@ -10,6 +10,7 @@ import pytest
 from tacit.errors import TacitError
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
 from tacit.files import write_text
 
 
@@ -84,12 +85,12 @@ def test_a_damaged_experiment_says_so(tmp_path: Path, damage: str) -> None:
 
 def test_results_are_read_only_when_finished(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
-    folder.open(resolve("fedmf"), resume=False)
+    folder.open(resolve("fedmf", rounds=1), resume=False)
     with pytest.raises(TacitError, match="is not finished; continue it with --resume"):
         folder.result()
-    write_text(folder.result_file, json.dumps({"selected_round": 3}))
+    run(resolve("fedmf", rounds=1), tmp_path, resume=True)
     assert folder.finished
-    assert folder.result() == {"selected_round": 3}
+    assert folder.result() == json.loads(folder.result_file.read_text())
     folder.result_file.write_text('{"selected')
     with pytest.raises(TacitError, match=r"run\.json' is damaged: "):
         folder.result()

@@ -67,6 +67,11 @@ def test_what_a_run_writes(plays: Path, tmp_path: Path) -> None:
     out = tmp_path / "one"
     result = run(small("pfedrec", plays, rounds=4), out, checkpoint_seconds=1e9)
     assert names_in(out) == {
+        "checksums.json",
+        "data/digest.json",
+        "data/items.parquet",
+        "data/lines.parquet",
+        "data/users.parquet",
         "experiment.toml",
         "metrics.jsonl",
         "run.json",

@@ -15,7 +15,7 @@ from tacit.analysis.snapshots import Replay, replay
 from tacit.core.types import ITEMS
 from tacit.errors import TacitError
 from tacit.experiment.amounts import whole_text
-from tacit.experiment.checkpoint import load_state
+from tacit.experiment.checkpoint import load_model
 from tacit.experiment.watch import Watcher
 
 SAME = 1e-3  # of the warm spread: rows of a repeated training that differ by less are the same
@@ -119,10 +119,10 @@ def _share(place_I2: np.ndarray, row_ID: np.ndarray) -> float | None:
 
 def _differs(run: FinishedRun, warm_WD: np.ndarray, distance: Distance) -> list[str]:
     """A sentence where the repeated training did not come to the model that the run kept."""
-    saved = load_state(run.folder.model_dir)
-    if saved is None:
+    if not run.folder.model_dir.exists():
         return []
-    most = float(np.abs(saved[0].shared[ITEMS].cpu().numpy() - warm_WD).max())
+    kept = load_model(run.folder)
+    most = float(np.abs(kept.shared[ITEMS].cpu().numpy() - warm_WD).max())
     if most <= SAME * distance.warm_spread:
         return []
     return [

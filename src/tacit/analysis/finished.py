@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,14 +15,16 @@ from tacit.engines.scoring import Scorer
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import Evaluation, ScoreBlock
-from tacit.experiment.checkpoint import load_state
+from tacit.experiment.checkpoint import load_model
 from tacit.experiment.compare import check_alike
 from tacit.experiment.comparison import Entrant
 from tacit.experiment.comparison_text import mark
+from tacit.experiment.data_record import prepare_again, require_one_data
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.names import data_title
-from tacit.experiment.prepare import Prepared, prepare
+from tacit.experiment.prepare import Prepared
 from tacit.experiment.result import read_ranks
+from tacit.experiment.sealed import DamagedError, object_in
 from tacit.experiment.spec import Experiment
 from tacit.items.id_only import IdOnly
 
@@ -47,26 +48,21 @@ class FinishedRun:
     @cached_property
     def prepared(self) -> Prepared:
         """The data as it was split for the run."""
-        prepared = prepare(self.experiment)
-        if dict(prepared.split.counts) != self.result["counts"]:
-            raise TacitError(
-                f"{self.experiment.data.name} has changed since the run at "
-                f"{str(self.folder.path)!r}; train again, or bring the old data back."
-            )
-        return prepared
+        return prepare_again(self.experiment, self.folder, self.result)
 
     @cached_property
     def test(self) -> Evaluation:
         """The released test ranks."""
-        return read_ranks(self.folder.ranks_file)
+        return read_ranks(self.folder.verified(self.folder.ranks_file))
 
     @cached_property
     def history(self) -> list[dict[str, Any]]:
         """The records of all rounds."""
         path = self.folder.metrics_file
         try:
-            return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
-        except (OSError, ValueError) as error:
+            lines = self.folder.verified_content(path).splitlines()
+            return [object_in(line) for line in lines]
+        except DamagedError as error:
             raise TacitError(f"Cannot read {str(path)!r} ({error}); train again.") from error
 
     @property
@@ -90,12 +86,7 @@ class FinishedRun:
     @cached_property
     def state(self) -> State:
         """The model of the selected round."""
-        saved = load_state(self.folder.model_dir)
-        if saved is None:
-            raise TacitError(
-                f"The run at {str(self.folder.path)!r} has lost its model folder; train again."
-            )
-        return saved[0]
+        return load_model(self.folder)
 
     def scores(self, state: State | None = None) -> ScoreBlock:
         """Logits of the kept model, or of a state that an analysis made from it."""
@@ -132,8 +123,4 @@ def require_alike(runs: Sequence[FinishedRun]) -> None:
     """Refuse numbers of different data, splits or protocols in one figure."""
     check_alike([Entrant(run.name, (run.experiment,), ()) for run in runs])
     for run in runs[1:]:
-        if run.result["counts"] != runs[0].result["counts"]:
-            raise TacitError(
-                f"{runs[0].name} and {run.name} do not compare: the data has changed between their "
-                "runs; train one of them again."
-            )
+        require_one_data((runs[0].name, run.name), (runs[0].result, run.result))

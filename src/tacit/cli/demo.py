@@ -80,7 +80,7 @@ def _one_person(folder: Path) -> None:
     from tacit.experiment.prepare import prepare
     from tacit.experiment.recommend import recommend
 
-    dataset = prepare(RunFolder(folder).experiment()).dataset
+    dataset = prepare(RunFolder(folder).experiment()).dataset  # made up, so it is what it was
     rows, titles = dataset.interactions, dataset.texts["title"]
     person = min(rows.users)
     own_N = np.flatnonzero(rows.user_N == rows.users.index(person))

@@ -30,6 +30,7 @@ def recommend(
 ) -> None:
     """The best items for a person who has not had them yet."""
     from tacit.engines.explain import fused
+    from tacit.experiment.data_record import OLD
     from tacit.experiment.folder import RunFolder
     from tacit.experiment.recommend import recommend as recommend_items
 
@@ -39,6 +40,7 @@ def recommend(
     if as_json:
         items = [_fields(line, explain) for line in best]
         said = {"note": NOTHING} if nothing else {}
+        said |= {"data_note": OLD} if RunFolder(run).is_old else {}
         say_json({"run": str(run), "user": user, "items": items, **said})
         return
     from tacit.cli.tables import plain_table
@@ -50,6 +52,8 @@ def recommend(
         for line, row in zip(best, rows, strict=True):
             row.insert(3, "new" if line.new else "")
     show(plain_table(None, columns, rows, numbers=1))
+    if RunFolder(run).is_old:
+        say(f"note      {OLD}")
     if nothing:
         say(f"note      {NOTHING}")
     elif explain:

@@ -52,17 +52,23 @@ def free_folder(name: str, root: Path = Path("runs")) -> Path:
 
 
 def folder_to_resume(experiment: Experiment, root: Path = Path("runs")) -> Path:
-    """The newest folder that holds this experiment unfinished, else the newest finished one."""
+    """The newest folder that holds this experiment unfinished, else the newest finished one, else
+    one in which a kill came before anything stood."""
     from tacit.experiment.folder import RunFolder
     from tacit.experiment.names import run_names
 
     names = run_names(experiment)
     found: list[tuple[bool, float, Path]] = []
-    for folder in (path for name in names for path in (root / name, *root.glob(f"{name}-*"))):
+    blank: list[Path] = []
+    for folder in (p for name in names for p in (root / name, *sorted(root.glob(f"{name}-*")))):
         files = RunFolder(folder)
-        if files.experiment_file.is_file() and _holds(files, experiment):
+        if folder.is_dir() and files.is_blank(experiment):
+            blank.append(folder)
+        elif files.experiment_file.is_file() and _holds(files, experiment):
             written = files.experiment_file.stat().st_mtime
             found.append((not files.finished, written, folder))
+    if not found and blank:
+        return blank[0]
     if not found:
         raise TacitError(
             f"No run of this experiment at {str(root / names[0])!r}; leave out --resume to begin "

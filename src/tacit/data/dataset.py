@@ -41,6 +41,33 @@ class Dataset:
         """Keep some interactions (mask or positions), and say in `steps` what that cost."""
         before = self.interactions.counts
         interactions = self.interactions.take(rows)
+        return replace(
+            self._with(interactions),
+            steps=(*self.steps, Step(rule, before, interactions.counts)),
+        )
+
+    def arranged(self, users: tuple[str, ...], items: tuple[str, ...], rows: np.ndarray) -> Dataset:
+        """The same users, items and interactions in another order: codes follow the names that are
+        given, and `rows` are places of interactions.
+
+        >>> data = Dataset("few", Interactions.from_ids(["u", "v"], ["a", "b"], time=[3, 5]))
+        >>> other = data.arranged(("v", "u"), ("a", "b"), np.array([1, 0])).interactions
+        >>> other.user_N.tolist(), other.item_N.tolist(), other.time_N.tolist()
+        ([0, 1], [1, 0], [5, 3])
+        """
+        old = self.interactions
+        user_of, item_of = np.empty(old.n_users, np.int64), np.empty(old.n_items, np.int64)
+        user_of[_codes(users, old.users)] = np.arange(old.n_users)
+        item_of[_codes(items, old.items)] = np.arange(old.n_items)
+        columns = {
+            name: None if (column := getattr(old, name)) is None else column[rows]
+            for name in ("time_N", "value_N", "label_N")
+        }
+        user_N, item_N = user_of[old.user_N[rows]], item_of[old.item_N[rows]]
+        return self._with(Interactions(user_N, item_N, users, items, **columns))
+
+    def _with(self, interactions: Interactions) -> Dataset:
+        """With other interactions of the same users and items, or of some of them."""
         item_codes = _codes(interactions.items, self.interactions.items)
         kept = {"U": _codes(interactions.users, self.interactions.users), "I": item_codes}
         return replace(
@@ -48,7 +75,6 @@ class Dataset:
             interactions=interactions,
             modalities=self.modalities.take(item_codes),
             texts={k: tuple(v[code] for code in item_codes) for k, v in self.texts.items()},
-            steps=(*self.steps, Step(rule, before, interactions.counts)),
             truth={name: _take_axes(name, value, kept) for name, value in self.truth.items()},
             cold_part_I=None if self.cold_part_I is None else self.cold_part_I[item_codes],
         )

@@ -89,6 +89,11 @@ class Interactions:
         """A 64-bit hash of each original user id: the name of a person's random streams."""
         return np.array([name_of(name) for name in self.users], dtype=np.uint64)
 
+    @cached_property
+    def item_key_I(self) -> np.ndarray:
+        """A 64-bit hash of each original item id."""
+        return np.array([name_of(name) for name in self.items], dtype=np.uint64)
+
     def take(self, rows: np.ndarray) -> Interactions:
         """The given rows (mask or positions), with vocabularies reduced to what is left."""
         columns = {

@@ -12,7 +12,6 @@ from typing import Literal
 
 import numpy as np
 
-from tacit import streams
 from tacit.data.candidates import draw_candidates
 from tacit.data.cold_parts import part_of_items
 from tacit.data.dataset import Dataset
@@ -30,8 +29,9 @@ MOST_SAMPLED = 1_000_000  # candidates per user
 MOST_HIDDEN = 50_000_000  # 400 MB: what lists of unseen items, one per user, may take
 
 
-def split_dataset(dataset: Dataset, protocol: Protocol) -> Split:
-    """The views of `dataset` under `protocol`, and the counts that a report prints.
+def split_dataset(dataset: Dataset, protocol: Protocol, part_N: np.ndarray | None = None) -> Split:
+    """The views of `dataset` under `protocol`, and the counts that a report prints; `part_N` are
+    the parts of its interactions where they are known already.
 
     >>> from tacit.data.interactions import Interactions
     >>> rows = Interactions.from_ids(["u"] * 4, ["a", "b", "c", "d"], time=[1, 4, 3, 2])
@@ -48,7 +48,8 @@ def split_dataset(dataset: Dataset, protocol: Protocol) -> Split:
             f"sampled is {shown(protocol.sampled)}; use 0 or more candidates per user, and at most "
             f"{MOST_SAMPLED}."
         )
-    part_N = part_of_rows(dataset, protocol.split)
+    if part_N is None:
+        part_N = part_of_rows(dataset, protocol.split)
     train, valid, test = (
         Lists.from_pairs(rows.user_N[part_N == part], rows.item_N[part_N == part], n_users)
         for part in (TRAIN, VALID, TEST)
@@ -112,9 +113,8 @@ def split_dataset(dataset: Dataset, protocol: Protocol) -> Split:
     }
     if warm_W is not None:
         counts |= {"warm_items": len(warm_W), "cold_test_items": int((part_I == TEST).sum())}
-    item_key_I = np.array([streams.name_of(item) for item in rows.items], dtype=np.uint64)
     view = TrainView(
-        n_items, train, rows.user_key_U, hidden, dataset.modalities, warm_W, item_key_I
+        n_items, train, rows.user_key_U, hidden, dataset.modalities, warm_W, rows.item_key_I
     )
     return Split(view, held_valid, held_test, counts)
 

@@ -18,6 +18,7 @@ from tacit.errors import TacitError
 from tacit.experiment.catalogue import NewItems, read_catalogue, refuse_known, write_version
 from tacit.experiment.cold_model import ColdModel, load_cold_model
 from tacit.experiment.folder import RunFolder
+from tacit.experiment.lock import only_process
 from tacit.items.mixture import Mixture
 
 
@@ -58,15 +59,17 @@ def add_items(
     >>> added.version, added.without, [line.title for line in best if line.item == "x" and line.new]
     (1, ('y',), ['Quiet Harbour'])
     """
-    given = given or Given()
-    run_folder = RunFolder(Path(folder))
-    model = load_cold_model(folder)
+    RunFolder(Path(folder)).result()  # whoever gives no finished run is told so, and nothing else
+    with only_process(Path(folder)):
+        return _added(RunFolder(Path(folder)), Path(items), given or Given(), id_column)
+
+
+def _added(run_folder: RunFolder, items: Path, given: Given, id_column: str | None) -> Added:
+    model = load_cold_model(run_folder.path)
     _refuse_controls(model)
     widths = _widths(model)
     recipes = recipes_of(model.experiment.data.name, tuple(widths))
-    found = read_items(
-        Path(items), given.text, id_column, optional=optional_columns(recipes, given)
-    )
+    found = read_items(items, given.text, id_column, optional=optional_columns(recipes, given))
     before = read_catalogue(run_folder)
     refuse_known(found.ids, model.prepared.dataset.interactions.items, before.ids)
     made = new_tables(found, widths, recipes, given)

@@ -65,7 +65,7 @@ class CentralCourse:
     def restore(self, folder: Path) -> dict[str, Any] | None:
         return None
 
-    def save_best(self, folder: Path) -> None:
+    def save_best(self, folder: Path, note: dict[str, Any] | None = None) -> None:
         """Nothing to keep: the selected setting is fitted again where it is needed."""
 
     def drawn(self, rounds: int) -> DrawnNegatives:

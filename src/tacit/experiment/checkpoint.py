@@ -1,4 +1,4 @@
-"""States on disk: safetensors for the numbers, a JSON sidecar with their checksum.
+"""States on disk: safetensors for the numbers, a sealed JSON sidecar with their checksum.
 
 A checkpoint is a pair of files; the sidecar names the tensor file and is renamed into place last,
 so a kill at any moment leaves either the old pair or the new one.
@@ -6,13 +6,12 @@ so a kill at any moment leaves either the old pair or the new one.
 
 from __future__ import annotations
 
-import hashlib
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from pydantic import BaseModel, ConfigDict, ValidationError
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -20,7 +19,31 @@ from tacit.core.types import Params
 from tacit.engines.state import State
 from tacit.engines.tuned import TunedRows
 from tacit.errors import TacitError
-from tacit.files import whole_file, write_text
+from tacit.experiment.data_record import DataRecord
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.sealed import (
+    SEAL,
+    DamagedError,
+    content_of,
+    file_checksum,
+    object_in,
+    opened,
+    require_checksum,
+    write_sealed,
+)
+from tacit.files import whole_file
+
+
+class _Sidecar(BaseModel):
+    """What stands beside the tensors; `note` is the run's own."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    file: str
+    checksum: str
+    round: int
+    loss: float
+    note: dict[str, Any]
 
 
 def save_state(folder: Path, state: State, note: dict[str, Any]) -> None:
@@ -47,7 +70,7 @@ def save_state(folder: Path, state: State, note: dict[str, Any]) -> None:
         "loss": state.loss,
         "note": note,
     }
-    write_text(folder / "state.json", json.dumps(sidecar))
+    write_sealed(folder / "state.json", sidecar)
     for old in folder.glob("state-*.safetensors*"):
         if old.name != name:
             old.unlink()
@@ -61,20 +84,53 @@ def write_tensors(file: Path, tensors: Params) -> None:
 
 def load_state(folder: Path) -> tuple[State, dict[str, Any]] | None:
     """The saved state and its note; None if there is none; TacitError if it is damaged."""
-    sidecar_file = folder / "state.json"
-    if not sidecar_file.is_file():
+    if not (folder / "state.json").exists():
         return None
     try:
-        sidecar = json.loads(sidecar_file.read_text(encoding="utf-8"))
-        path = folder / sidecar["file"]
-        if file_checksum(path) != sidecar["checksum"]:
-            raise ValueError("its checksum does not match")
-        return _state_of(sidecar, load_file(path)), sidecar["note"]
+        sidecar = read_sidecar(folder)
+        path = folder / Path(sidecar.file).name
+        require_checksum(path, sidecar.checksum)
+        return _state_of(sidecar, load_file(path)), sidecar.note
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
+        why = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise TacitError(
-            f"The checkpoint in {str(folder)!r} is damaged ({error}); remove that folder to begin "
+            f"The checkpoint in {str(folder)!r} is damaged ({why}); remove that folder to begin "
             "the run anew."
         ) from error
+
+
+def read_sidecar(folder: Path) -> _Sidecar:
+    """What stands beside the tensors of a folder; DamagedError where it is anything else.
+
+    A sidecar without format and seal is one of an older version.
+    """
+    found = object_in(content_of(folder / "state.json"))
+    if "format" in found or SEAL in found:
+        found = opened(found)
+    try:
+        return _Sidecar.model_validate(found)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise DamagedError(f"{place}: {first['msg'].lower()}") from error
+
+
+def load_model(folder: RunFolder) -> State:
+    """The model of a finished run, once it is found to be the one that was written."""
+    sidecar = folder.model_dir / "state.json"
+    if not sidecar.exists():
+        raise TacitError(f"The run at {str(folder.path)!r} has lost its model folder; train again.")
+    folder.verified(sidecar)
+    saved = load_state(folder.model_dir)
+    assert saved is not None
+    state, note = saved
+    record = DataRecord.read(folder)
+    if record is not None and note.get("data") != record.digest.mark:
+        raise TacitError(
+            f"The model in {str(folder.model_dir)!r} was trained on other data than "
+            "data/digest.json says; train again into another --out."
+        )
+    return state
 
 
 def load_pair(
@@ -86,11 +142,19 @@ def load_pair(
     if saved is None:
         return None
     state, note = saved
-    if note["selected_round"] and best is None:
+    if note.get("selected_round") and best is None:
         raise TacitError(
             f"The checkpoint in {str(folder)!r} has lost its best round; remove that folder to "
             "begin the run anew."
         )
+    if best is not None and note.get("rounds_done"):
+        # one that is newer than the last state was saved just before a kill, and comes again
+        chosen, done = best[0].round_number, note["rounds_done"]
+        if chosen <= done and chosen != note["selected_round"]:
+            raise TacitError(
+                f"The checkpoint in {str(folder)!r} is damaged (its best round is {chosen}, and "
+                f"should be {note['selected_round']}); remove that folder to begin the run anew."
+            )
     leaves = {**state.shared, **state.private}
     found = {name: tuple(leaf.shape) for name, leaf in leaves.items()}
     if expected != found:
@@ -101,7 +165,7 @@ def load_pair(
     return state, None if best is None else best[0], note
 
 
-def _state_of(sidecar: dict[str, Any], tensors: Params) -> State:
+def _state_of(sidecar: _Sidecar, tensors: Params) -> State:
     group = {
         kind: {
             key.removeprefix(kind + "."): value
@@ -121,28 +185,11 @@ def _state_of(sidecar: dict[str, Any], tensors: Params) -> State:
     return State(
         group["shared"],
         group["private"],
-        round_number=sidecar["round"],
+        round_number=sidecar.round,
         broadcast=tensors.get("broadcast"),
         tuned=tuned,
         fresh_U=np.array(tensors["fresh"].numpy(), dtype=bool),
         moments=group["moments"],
         server=group["server"],
-        loss=sidecar["loss"],
+        loss=sidecar.loss,
     )
-
-
-def file_checksum(path: Path) -> str:
-    """What tells a file from a damaged one.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = Path(folder, "one")
-    ...     _ = path.write_bytes(b"one")
-    ...     len(file_checksum(path))
-    32
-    """
-    digest = hashlib.blake2b(digest_size=16)
-    with path.open("rb") as stream:
-        while piece := stream.read(1 << 20):
-            digest.update(piece)
-    return digest.hexdigest()

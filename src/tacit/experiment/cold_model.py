@@ -14,9 +14,10 @@ from tacit.core.types import Task
 from tacit.engines.cold import ColdServer
 from tacit.engines.state import State
 from tacit.errors import TacitError
-from tacit.experiment.checkpoint import load_state
+from tacit.experiment.checkpoint import load_model
+from tacit.experiment.data_record import prepare_again
 from tacit.experiment.folder import RunFolder
-from tacit.experiment.prepare import Prepared, prepare
+from tacit.experiment.prepare import Prepared
 from tacit.experiment.spec import Experiment
 
 
@@ -78,19 +79,9 @@ def load_cold_model(folder: str | Path) -> ColdModel:
             f"The run at {str(run_folder.path)!r} ({experiment.label}) makes no rows for new "
             "items; train with a generator, for example --with mdifffr."
         )
-    saved = load_state(run_folder.model_dir)
-    if saved is None:
-        raise TacitError(
-            f"The run at {str(run_folder.path)!r} has lost its model folder; train again."
-        )
-    prepared = prepare(experiment)
-    if dict(prepared.split.counts) != result["counts"]:
-        raise TacitError(
-            f"{experiment.data.name} has changed since the run at {str(run_folder.path)!r}; train "
-            "again, or bring the old data back."
-        )
+    state = load_model(run_folder)
+    prepared = prepare_again(experiment, run_folder, result)
     train = prepared.split.train
     algorithm = compose(method, Task.of(train.existing()))
-    return ColdModel(
-        experiment, prepared, ColdServer.of(algorithm, train, experiment.seed), saved[0]
-    )
+    server = ColdServer.of(algorithm, train, experiment.seed)
+    return ColdModel(experiment, prepared, server, state)

@@ -16,6 +16,7 @@ from tacit.evaluation.metrics import metric as metric_of
 from tacit.evaluation.ranks import Ranks
 from tacit.experiment.comparison import Comparison, Entrant, choose
 from tacit.experiment.comparison_text import as_markdown
+from tacit.experiment.data_record import DataNow
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.names import slug
 from tacit.experiment.resolve import resolve
@@ -58,10 +59,13 @@ def compare(
     entrants = _entrants(contenders, out, seeds, settings)
     check_alike(entrants)
     choose(against, [entrant.name for entrant in entrants], [0.0] * len(entrants))
+    data = DataNow()
     for entrant in entrants:
         for experiment, folder in zip(entrant.experiments, entrant.folders, strict=True):
-            finish(experiment, folder, threads, watch)
+            finish(experiment, folder, threads, watch, data)
     comparison = tabulate(entrants, metric, against)
+    if data.absent:
+        comparison = replace(comparison, notes=(*comparison.notes, *data.absent))
     if out is not None:
         write_text(Path(out) / "compare.json", json.dumps(asdict(comparison), indent=1))
         write_text(Path(out) / "compare.md", as_markdown(comparison))
@@ -167,10 +171,14 @@ def _to_run(
     return Entrant(experiments[0].label, experiments, folders)
 
 
-def finish(experiment: Experiment, folder: Path, threads: int, watch: Watcher | None) -> None:
-    """Run what is not finished yet, from its checkpoint if there is one."""
+def finish(
+    experiment: Experiment, folder: Path, threads: int, watch: Watcher | None, data: DataNow
+) -> None:
+    """Run what is not finished yet, from its checkpoint if there is one; what is finished stands if
+    it was made on the data that is here."""
     files = RunFolder(folder)
     if files.finished and files.experiment() == experiment:
+        data.require(experiment, files)
         return
     try:
         run(experiment, folder, threads=threads, resume=True, watch=watch)

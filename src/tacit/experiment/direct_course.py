@@ -94,9 +94,9 @@ class DirectCourse:
         self.state, self.best, note = saved
         return note
 
-    def save_best(self, folder: Path) -> None:
+    def save_best(self, folder: Path, note: dict[str, Any] | None = None) -> None:
         if self.best is not None:
-            save_state(folder, self.best, {})
+            save_state(folder, self.best, note or {})
 
     def drawn(self, rounds: int) -> DrawnNegatives:
         """Which items each user drew as negatives up to a round, drawn again from the streams."""

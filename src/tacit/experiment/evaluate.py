@@ -12,6 +12,7 @@ from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranks import Ranks
 from tacit.evaluation.tie_groups import Ties
+from tacit.experiment.data_record import OLD, NoOrderError, require_same
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.prepare import prepare
 from tacit.experiment.result import read_ranks
@@ -34,7 +35,8 @@ def evaluate(
     metrics: Sequence[str] = METRICS_SHOWN,
     ties: Ties | None = None,
 ) -> dict[str, Any]:
-    """Metrics of both rankings, and of warm and unseen items where the data is at hand.
+    """Metrics of both rankings, and of warm and unseen items where the data is at hand; data that
+    has changed since the run is refused.
 
     Without `ties` the rule of the run's protocol applies.
 
@@ -49,7 +51,7 @@ def evaluate(
     """
     files = RunFolder(Path(folder))
     result, experiment = files.result(), files.experiment()
-    test = read_ranks(files.ranks_file)
+    test = read_ranks(files.verified(files.ranks_file))
     rule = ties or experiment.protocol.ties
     if rule not in ("expected", "pessimistic"):
         raise TacitError(f"ties is {rule!r}; it must be 'expected' or 'pessimistic'.")
@@ -68,12 +70,18 @@ def evaluate(
             "sampled99": _values(test.sampled, metrics, rule),
         },
     }
+    notes = [OLD] if files.is_old else []
     try:
         prepared = prepare(experiment)
-        if dict(prepared.split.counts) != result["counts"]:
-            raise TacitError("The data has changed since the run.")
-    except TacitError as error:
-        return answer | {"breakdown": None, "notes": [f"No breakdown by warmth: {error}"]}
+    except TacitError as error:  # it is not here, so there is nothing to compare with
+        return answer | {"breakdown": None, "notes": [f"No breakdown by warmth: {error}", *notes]}
+    record = require_same(experiment, files, result, prepared)
+    if record is not None:
+        try:
+            prepared = record.arranged(prepared, experiment.protocol)
+        except NoOrderError as error:
+            said = [f"No breakdown by warmth: {error}"]
+            return answer | {"breakdown": None, "notes": said}
     warm_H = prepared.split.train.popularity_I()[test.full.item_H] > 0
     breakdown = {
         name: {
@@ -83,7 +91,7 @@ def evaluate(
         }
         for name, rows in (("warm", test.full.where(warm_H)), ("unseen", test.full.where(~warm_H)))
     }
-    return answer | {"breakdown": breakdown, "notes": []}
+    return answer | {"breakdown": breakdown, "notes": notes}
 
 
 def _values(ranks: Ranks, metrics: Sequence[str], ties: Ties) -> dict[str, float]:

@@ -151,9 +151,9 @@ class FederatedCourse:
         self.state, self.best, note = saved
         return note
 
-    def save_best(self, folder: Path) -> None:
+    def save_best(self, folder: Path, note: dict[str, Any] | None = None) -> None:
         if self.best is not None:
-            save_state(folder, self.best.on("cpu"), {})
+            save_state(folder, self.best.on("cpu"), note or {})
 
     def drawn(self, rounds: int) -> DrawnNegatives:
         """Which items each user drew as negatives up to a round, drawn again from the streams."""

@@ -1,23 +1,64 @@
 """The run folder: what a run writes, where, and never half.
 
 experiment.toml   the resolved value          metrics.jsonl   one line per round
-checkpoint/       what the next round needs   model/          the selected round
-ranks.parquet     the selected round's test   run.json        the result
-report.html       the result for people       catalogue/      items added by `tacit add-items`
+data/             which data this is          checkpoint/     what the next round needs
+model/            the selected round          ranks.parquet   the selected round's test
+run.json          the result                  report.html     the result for people
+checksums.json    of the files that stay      catalogue/      items added by `tacit add-items`
+
+`checksums.json` is written just before `run.json`, which is written last: a folder with a result
+has the checksums of all that belongs to it, and every reader looks at them first.
 """
 
 from __future__ import annotations
 
-import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, ValidationError
+
 from tacit.errors import TacitError
 from tacit.experiment.codec import UnknownPartError
+from tacit.experiment.lock import LOCK
+from tacit.experiment.sealed import (
+    NO_MATCH,
+    DamagedError,
+    checksum,
+    content_of,
+    file_checksum,
+    object_in,
+    read_sealed,
+    require_checksum,
+    write_sealed,
+)
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import dumps, loads
-from tacit.files import make_folder, write_text
+from tacit.files import PART, make_folder, write_text
+
+TRAIN_AGAIN = "bring it back, or train again into another --out"
+
+
+class _Result(BaseModel):
+    """What every reader of a result relies on; there is more."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    method: str
+    plugins: list[str]
+    dataset: str
+    protocol: str
+    clean: bool
+    split: str
+    seed: int
+    rounds_run: int
+    selected_round: int
+    metrics: dict[str, dict[str, float]]
+    reference: dict[str, dict[str, dict[str, float]]]
+    counts: dict[str, int]
+    cost: dict[str, int]
+    test_released: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -37,6 +78,18 @@ class RunFolder:
     @property
     def result_file(self) -> Path:
         return self.path / "run.json"
+
+    @property
+    def checksums_file(self) -> Path:
+        return self.path / "checksums.json"
+
+    @property
+    def data_dir(self) -> Path:
+        return self.path / "data"
+
+    @property
+    def digest_file(self) -> Path:
+        return self.data_dir / "digest.json"
 
     @property
     def metrics_file(self) -> Path:
@@ -68,26 +121,52 @@ class RunFolder:
 
     def open(self, experiment: Experiment, *, resume: bool) -> None:
         """Begin or continue a run here; refuse a folder that holds another one."""
+        self.refuse_another(experiment, resume=resume)
+        if not self.experiment_file.is_file() or self.is_blank(experiment):
+            make_folder(self.path)
+            write_text(self.experiment_file, dumps(experiment))
+
+    def refuse_another(self, experiment: Experiment, *, resume: bool) -> None:
+        """All that `open` refuses, before anything is written."""
         if self.path.is_file():
             raise TacitError(f"{str(self.path)!r} is a file; give a folder with --out.")
-        if self.experiment_file.is_file():
-            if self.experiment() != experiment:
-                raise TacitError(
-                    f"{str(self.path)!r} holds another experiment (see its experiment.toml); "
-                    "choose another --out, or remove that folder."
-                )
-            if not resume:
-                raise TacitError(
-                    f"{str(self.path)!r} already holds this run; add --resume to continue it, or "
-                    "choose another --out."
-                )
+        if self.is_blank(experiment):
             return
-        if self.path.is_dir() and any(self.path.iterdir()):
+        if not self.experiment_file.is_file():
             raise TacitError(
                 f"{str(self.path)!r} is not empty and holds no run; choose another --out."
             )
-        make_folder(self.path)
-        write_text(self.experiment_file, dumps(experiment))
+        if self.experiment() != experiment:
+            raise TacitError(
+                f"{str(self.path)!r} holds another experiment (see its experiment.toml); "
+                "choose another --out, or remove that folder."
+            )
+        if not resume:
+            raise TacitError(
+                f"{str(self.path)!r} already holds this run; add --resume to continue it, or "
+                "choose another --out."
+            )
+
+    def is_blank(self, experiment: Experiment) -> bool:
+        """Whether nothing is lost by beginning this experiment here: there is no folder, an empty
+        one, or what a kill before the first whole file has left behind."""
+        if not self.path.is_dir():
+            return not self.path.exists()
+        names = {path.name for path in self.path.iterdir()}
+        left = {name for name in names if name != LOCK and not name.endswith(PART)}
+        if left == {self.experiment_file.name} and self.experiment_file.is_file():
+            written = self.experiment_file.read_bytes()  # a system that crashed may have cut it
+            whole = dumps(experiment).encode()
+            return len(written) < len(whole) and whole.startswith(written)
+        return not left
+
+    def clear_parts(self) -> None:
+        """Remove what a kill left half-written."""
+        places = (self.path, self.data_dir, self.model_dir)
+        for place in (*places, *(self.checkpoint_dir / name for name in ("last", "best"))):
+            for path in place.glob(f"*{PART}"):
+                if path.is_file():
+                    path.unlink(missing_ok=True)
 
     def experiment(self) -> Experiment:
         """The experiment that was run here."""
@@ -96,8 +175,9 @@ class RunFolder:
                 f"No run at {str(self.path)!r}: there is no experiment.toml; give a folder that "
                 "`tacit train` wrote."
             )
+        content = self.verified_content(self.experiment_file)
         try:
-            return loads(self.experiment_file.read_text(encoding="utf-8"))
+            return loads(content.decode("utf-8"))
         except UnknownPartError as error:  # nothing is damaged: somebody has parts of their own
             raise TacitError(
                 f"{str(self.experiment_file)!r} names the part {error.name!r} at {error.where}, "
@@ -106,8 +186,11 @@ class RunFolder:
                 f'register("{error.name}", YourClass)), or bring the file back if that is no name '
                 "of yours."
             ) from error
-        except (ValueError, TacitError) as error:
-            raise TacitError(f"{str(self.experiment_file)!r} is damaged: {error}") from error
+        except (ValueError, RecursionError, TacitError) as error:
+            raise TacitError(
+                f"{str(self.experiment_file)!r} is damaged: {str(error).rstrip('.')}; "
+                f"{TRAIN_AGAIN}."
+            ) from error
 
     def result(self) -> dict[str, Any]:
         """The result of a finished run."""
@@ -117,7 +200,74 @@ class RunFolder:
                 f"The run at {str(self.path)!r} is not finished; continue it with --resume."
             )
         try:
-            result: dict[str, Any] = json.loads(self.result_file.read_text(encoding="utf-8"))
-        except ValueError as error:
-            raise TacitError(f"{str(self.result_file)!r} is damaged: {error}.") from error
+            result = object_in(self.verified_content(self.result_file))
+            _Result.model_validate(result)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(map(str, first["loc"]))
+            raise self._damaged(self.result_file, f"{place}: {first['msg'].lower()}") from error
+        except DamagedError as error:
+            raise self._damaged(self.result_file, str(error)) from error
         return result
+
+    @property
+    def is_old(self) -> bool:
+        """Whether a run was finished by a version that recorded neither data nor checksums."""
+        return self.finished and self._checksums() is None
+
+    def write_checksums(self, result_text: str, others: Iterable[Path]) -> None:
+        """Record the files of a finished run; `result_text` is what `run.json` will hold."""
+        files = {self._name(path): file_checksum(path) for path in others if path.is_file()}
+        files[self.result_file.name] = checksum(result_text.encode("utf-8"))
+        write_sealed(self.checksums_file, {"files": files})
+
+    def verified(self, path: Path) -> Path:
+        """A file of a finished run, once it is found to be the very one that was written."""
+        known = self._checksums()
+        if known is None:
+            return path
+        if self._name(path) not in known:
+            raise self._damaged(path, "checksums.json does not know it")
+        try:
+            require_checksum(path, known[self._name(path)])
+        except DamagedError as error:
+            raise self._damaged(path, str(error)) from error
+        return path
+
+    def verified_content(self, path: Path) -> bytes:
+        """The bytes of a file, which in a finished run must be those that were written."""
+        known = self._checksums() if self.finished else None
+        try:
+            content = content_of(path)
+            if known is not None and known.get(self._name(path)) != checksum(content):
+                raise DamagedError(NO_MATCH)
+        except DamagedError as error:
+            raise self._damaged(path, str(error)) from error
+        return content
+
+    def _checksums(self) -> dict[str, Any] | None:
+        """The checksums of a finished run; None for a folder from before there were any."""
+        if not self.checksums_file.exists():
+            try:
+                newer = "format" in object_in(content_of(self.result_file))
+            except DamagedError:
+                newer = False  # whoever reads the result says so
+            if newer or self.digest_file.exists():
+                raise TacitError(
+                    f"The run at {str(self.path)!r} has lost its checksums.json, so nothing in it "
+                    f"can be trusted; {TRAIN_AGAIN}."
+                )
+            return None
+        try:
+            files = read_sealed(self.checksums_file).get("files")
+            if not isinstance(files, dict):
+                raise DamagedError("it names no files")
+        except DamagedError as error:
+            raise self._damaged(self.checksums_file, str(error)) from error
+        return files
+
+    def _name(self, path: Path) -> str:
+        return path.relative_to(self.path).as_posix()
+
+    def _damaged(self, path: Path, why: str) -> TacitError:
+        return TacitError(f"{str(path)!r} is damaged: {why}; {TRAIN_AGAIN}.")

@@ -22,11 +22,11 @@ from tacit.engines.newcomer import fit_newcomer
 from tacit.engines.row_scorer import RowScorer
 from tacit.engines.scoring import Scorer
 from tacit.engines.state import State
-from tacit.errors import TacitError
 from tacit.experiment.catalogue import NewItems, read_catalogue
-from tacit.experiment.checkpoint import load_state
+from tacit.experiment.checkpoint import load_model
+from tacit.experiment.data_record import prepare_again
 from tacit.experiment.folder import RunFolder
-from tacit.experiment.prepare import Prepared, prepare
+from tacit.experiment.prepare import Prepared
 from tacit.experiment.spec import Experiment
 
 NEWCOMER_ROUNDS = 20  # local rounds for a person who was not there in training
@@ -57,12 +57,7 @@ class OpenRun:
         run_folder = RunFolder(Path(folder))
         experiment = run_folder.experiment()
         result = run_folder.result()
-        prepared = prepare(experiment)
-        if dict(prepared.split.counts) != result["counts"]:
-            raise TacitError(
-                f"{experiment.data.name} has changed since the run at {str(run_folder.path)!r}; "
-                "train again, or bring the old data back."
-            )
+        prepared = prepare_again(experiment, run_folder, result)
         new = read_catalogue(run_folder)
         return cls(experiment, prepared, run_folder, result["selected_round"], new)
 
@@ -78,12 +73,7 @@ class OpenRun:
         return compose(self.experiment.method, Task.of(self.prepared.split.train.existing()))
 
     def model(self) -> State:
-        saved = load_state(self.folder.model_dir)
-        if saved is None:
-            raise TacitError(
-                f"The run at {str(self.folder.path)!r} has lost its model folder; train again."
-            )
-        return saved[0]
+        return load_model(self.folder)
 
 
 def known_scores(run: OpenRun, code: int) -> np.ndarray:

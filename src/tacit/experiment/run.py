@@ -11,19 +11,28 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric, parse_metric, summary
 from tacit.evaluation.ranking import rank
 from tacit.experiment.cold_result import CUTOFFS as COLD_CUTOFFS
 from tacit.experiment.course import Course, course_of
-from tacit.experiment.folder import RunFolder
+from tacit.experiment.data_record import DataRecord, require_same
+from tacit.experiment.folder import TRAIN_AGAIN, RunFolder
+from tacit.experiment.lock import only_process
 from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.report import write_report
 from tacit.experiment.result import make_result, write_ranks
+from tacit.experiment.sealed import (
+    FORMAT,
+    checksum,
+    file_checksum,
+)
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import require_writable
 from tacit.experiment.watch import Silent, Watcher
-from tacit.files import append_line, write_text
+from tacit.files import append_line, reading, write_text
 
 CHECKPOINT_SECONDS = 15.0
 
@@ -38,6 +47,8 @@ class Progress:
     better_round: int = 0  # the last round that was strictly better: patience counts from it
     seconds: float = 0.0
     cpu_seconds: float = 0.0
+    data: str = ""  # the mark of the data on which the rounds were played
+    metrics: str = ""  # the checksum of their lines
 
 
 class RunInterruptedError(TacitError):
@@ -69,27 +80,61 @@ def run(
     require_writable(experiment)
     experiment.check()
     prepared = prepare(experiment)
-    course = course_of(experiment, prepared.split.train, threads)
     folder = RunFolder(Path(out))
-    begun_here = not folder.experiment_file.exists()
-    folder.open(experiment, resume=resume)
+    folder.refuse_another(experiment, resume=resume)
+    prepared = _same_data(experiment, folder, prepared)
     if folder.finished:
-        if not folder.report_file.is_file():  # it was killed just before its last file
-            write_report(folder.path)
-        return folder.result()
+        return _finished(folder)
+    course = course_of(experiment, prepared.split.train, threads)
     pause = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
-    try:
-        running = _Run(experiment, prepared, course, folder, threads, watch or Silent(), pause)
-        result = running.play(keep_model)
-        if not keep_model and folder.checkpoint_dir.exists():
-            shutil.rmtree(folder.checkpoint_dir)
-        return result
-    except RunInterruptedError:
-        raise
-    except TacitError:
-        if begun_here and not folder.checkpoint_dir.exists():
-            shutil.rmtree(folder.path)  # it diverged at once: nothing here is worth keeping
-        raise
+    with only_process(folder.path):
+        if folder.finished:  # by a process that has ended since
+            return _finished(folder)
+        begun_here = folder.is_blank(experiment)
+        folder.open(experiment, resume=resume)
+        folder.clear_parts()
+        record = DataRecord.read(folder) or DataRecord.write(folder, experiment, prepared)
+        try:
+            running = _Run(
+                experiment, prepared, course, folder, record, threads, watch or Silent(), pause
+            )
+            result = running.play(keep_model)
+            if not keep_model and folder.checkpoint_dir.exists():
+                shutil.rmtree(folder.checkpoint_dir)
+            return result
+        except RunInterruptedError:
+            raise
+        except TacitError:
+            if begun_here and not folder.checkpoint_dir.exists():
+                shutil.rmtree(folder.path)  # it diverged at once: nothing here is worth keeping
+            raise
+
+
+def _same_data(experiment: Experiment, folder: RunFolder, prepared: Prepared) -> Prepared:
+    """The data as the run in this folder has it; other data is refused."""
+    if folder.finished:
+        require_same(experiment, folder, folder.result(), prepared)
+        return prepared
+    record = DataRecord.read(folder)
+    if record is not None:
+        record.require(experiment.data.name, prepared.digest, prepared)
+        return record.arranged(prepared, experiment.protocol)
+    if (folder.checkpoint_dir / "last" / "state.json").exists():
+        raise TacitError(
+            f"The run at {str(folder.path)!r} has no record of its data (data/digest.json is lost, "
+            "or an older version began it), so it cannot go on safely; begin it anew in another "
+            "--out."
+        )
+    return prepared
+
+
+def _finished(folder: RunFolder) -> dict[str, Any]:
+    result = folder.result()
+    if not folder.report_file.is_file():  # it was killed just before its last file
+        if not folder.is_old:
+            folder.verified(folder.metrics_file)
+        write_report(folder.path)
+    return result
 
 
 class _Run:
@@ -99,14 +144,15 @@ class _Run:
         prepared: Prepared,
         course: Course,
         folder: RunFolder,
+        record: DataRecord,
         threads: int,
         watch: Watcher,
         checkpoint_seconds: float,
     ) -> None:
         self.experiment, self.prepared, self.course = experiment, prepared, course
-        self.folder, self.threads, self.watch = folder, threads, watch
+        self.folder, self.record, self.threads, self.watch = folder, record, threads, watch
         self.checkpoint_seconds = checkpoint_seconds
-        self.progress = Progress()
+        self.progress = Progress(data=record.digest.mark)
         self.records: list[dict[str, Any]] = []
         self.stop_asked = False
         self.clock = (time.perf_counter(), time.process_time())
@@ -185,7 +231,8 @@ class _Run:
     def _save(self) -> None:
         self._tick()
         self.progress.rounds_done = len(self.records)
-        self.course.save_best(self.folder.checkpoint_dir / "best")
+        self.progress.metrics = file_checksum(self.folder.metrics_file)
+        self.course.save_best(self.folder.checkpoint_dir / "best", {"data": self.progress.data})
         self.course.save(self.folder.checkpoint_dir / "last", asdict(self.progress))
 
     def _tick(self) -> None:
@@ -199,24 +246,54 @@ class _Run:
         note = self.course.restore(self.folder.checkpoint_dir)
         lines: list[str] = []
         if note is not None:
-            self.progress = Progress(**note)
-            done = self.progress.rounds_done
-            if self.folder.metrics_file.is_file():
-                lines = self.folder.metrics_file.read_text(encoding="utf-8").splitlines()[:done]
-            if len(lines) < done:
-                raise TacitError(
-                    f"{str(self.folder.metrics_file)!r} has {len(lines)} lines but the checkpoint "
-                    f"is of round {done}; remove the folder to begin the run anew."
-                )
+            self.progress = self._progress(note)
+            lines = self._lines(self.progress.rounds_done)
             self.records = [json.loads(line) for line in lines]
         write_text(self.folder.metrics_file, "".join(line + "\n" for line in lines))
+
+    def _progress(self, note: dict[str, Any]) -> Progress:
+        where = str(self.folder.checkpoint_dir)
+        try:
+            progress = TypeAdapter(Progress).validate_python(note)
+        except ValidationError as error:
+            raise TacitError(
+                f"The checkpoint in {where!r} has no progress that can be read; begin the run anew "
+                "in another --out."
+            ) from error
+        if progress.data != self.record.digest.mark:
+            raise TacitError(
+                f"The checkpoint in {where!r} was made on other data than data/digest.json says; "
+                "begin the run anew in another --out."
+            )
+        return progress
+
+    def _lines(self, done: int) -> list[str]:
+        """The lines of the rounds up to the checkpoint, as they were written."""
+        path, content = self.folder.metrics_file, b""
+        if path.is_file():
+            with reading(path, TRAIN_AGAIN):
+                content = path.read_bytes()
+        lines = content.splitlines(keepends=True)[:done]
+        if len(lines) < done:
+            raise TacitError(
+                f"{str(path)!r} has {len(lines)} lines but the checkpoint is of round {done}; "
+                "remove the folder to begin the run anew."
+            )
+        if checksum(b"".join(lines)) != self.progress.metrics:
+            raise TacitError(
+                f"{str(path)!r} is damaged: its checksum does not match; remove the folder to "
+                "begin the run anew."
+            )
+        return [line.decode("utf-8").rstrip("\n") for line in lines]
 
     def _release(self, keep_model: bool) -> dict[str, Any]:
         """Rank the test part, once, with the selected round's state, and write the result."""
         self._tick()
         selected = self.progress.selected_round
         if keep_model:
-            self.course.save_best(self.folder.model_dir)
+            self.course.save_best(self.folder.model_dir, {"data": self.progress.data})
+        else:
+            self.record.drop_tables()
         scores, split = self.course.best_scores(), self.prepared.split
         test = rank(scores, split.test, top=10, threads=self.threads)
         result = make_result(
@@ -232,7 +309,12 @@ class _Run:
             threads=self.threads,
             folder=self.folder.path,
         )
-        write_ranks(self.folder.ranks_file, test, self.prepared.dataset)
-        write_text(self.folder.result_file, json.dumps(result, indent=1))
-        write_report(self.folder.path)
-        return result
+        result |= {"format": FORMAT, "data": asdict(self.record.digest)}
+        folder = self.folder
+        write_ranks(folder.ranks_file, test, self.prepared.dataset)
+        text = json.dumps(result, indent=1)
+        kept = (folder.experiment_file, folder.digest_file, folder.metrics_file, folder.ranks_file)
+        folder.write_checksums(text, (*kept, folder.model_dir / "state.json"))
+        write_text(folder.result_file, text)
+        write_report(folder.path)
+        return folder.result()

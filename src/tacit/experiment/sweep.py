@@ -12,6 +12,7 @@ from tacit.errors import TacitError
 from tacit.evaluation.ranking import DivergedError
 from tacit.evaluation.significance import Spread
 from tacit.experiment.compare import finish
+from tacit.experiment.data_record import DataNow
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.grid import (
     Axis,
@@ -60,12 +61,13 @@ def sweep(
     axes = tuple(axis_of(text) for text in over)
     grid = experiments_of(method, axes, seeds, settings)
     rows, notes = [], []
+    data = DataNow()
     for point, experiments in zip(points(axes), grid, strict=True):
         place = Path(out) / point_folder(axes, point)
         folders = [place / f"seed{experiment.seed}" for experiment in experiments]
         try:
             for experiment, folder in zip(experiments, folders, strict=True):
-                finish(experiment, folder, threads, watch)
+                finish(experiment, folder, threads, watch, data)
         except DivergedError:
             notes.append(
                 f"{point_text(axes, point)} diverged with seed {experiment.seed}, so it has no "
@@ -88,7 +90,8 @@ def _setting(
     names = tuple(dict.fromkeys((selected_by, *shown_metrics(selected_by), *SHOWN)))
     results = [RunFolder(folder).result() for folder in folders]
     spread = Spread.of([result["test_released"]["validation_value"] for result in results])
-    ranks = [read_ranks(RunFolder(folder).ranks_file) for folder in folders]
+    files = [RunFolder(folder) for folder in folders]
+    ranks = [read_ranks(one.verified(one.ranks_file)) for one in files]
     test = [measured(one, names, protocol.ties) for one in ranks]
     return Setting(
         point,

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric as metric_of
 from tacit.evaluation.ranking import Evaluation
 from tacit.evaluation.references import chance, popularity
 from tacit.evaluation.significance import Spread, holm, paired_bootstrap, per_user_over_seeds
 from tacit.experiment.comparison import Comparison, Entrant, Row, Values, choose
+from tacit.experiment.data_record import OLD, prepare_again, require_one_data
 from tacit.experiment.folder import RunFolder
-from tacit.experiment.prepare import cautions_of, prepare
+from tacit.experiment.prepare import cautions_of
 from tacit.experiment.reading import guarantee_words
 from tacit.experiment.result import read_ranks
 from tacit.experiment.spec import Experiment
@@ -42,12 +42,10 @@ def tabulate(entrants: Sequence[Entrant], metric: str, against: str) -> Comparis
     results = [[RunFolder(folder).result() for folder in e.folders] for e in entrants]
     first, protocol = results[0][0], entrants[0].experiments[0].protocol
     for entrant, own in zip(entrants, results, strict=True):
-        if any(result["counts"] != first["counts"] for result in own):
-            raise TacitError(
-                f"{entrants[0].name} and {entrant.name} do not compare: the data has changed "
-                "between their runs; run them again into another --out."
-            )
-    ranks = [[read_ranks(RunFolder(f).ranks_file) for f in e.folders] for e in entrants]
+        for result in own:
+            require_one_data((entrants[0].name, entrant.name), (first, result))
+    files = [[RunFolder(folder) for folder in entrant.folders] for entrant in entrants]
+    ranks = [[read_ranks(one.verified(one.ranks_file)) for one in several] for several in files]
     values = []
     for several in ranks:
         user_E, value_E = per_user_over_seeds([r.full for r in several], metric, protocol.ties)
@@ -85,8 +83,8 @@ def tabulate(entrants: Sequence[Entrant], metric: str, against: str) -> Comparis
         against=entrants[base].name,
         users=len(user_E),
         rows=rows,
-        reference=_references(first, entrants[0].experiments[0], names),
-        notes=(*cautions_of(first), *_notes(rows)),
+        reference=_references(first, entrants[0].experiments[0], files[0][0], names),
+        notes=(*cautions_of(first), *_notes(rows), *_old(files)),
     )
 
 
@@ -112,7 +110,7 @@ def _mean(several: Sequence[Values]) -> Values:
 
 
 def _references(
-    result: dict[str, Any], experiment: Experiment, names: Sequence[str]
+    result: dict[str, Any], experiment: Experiment, folder: RunFolder, names: Sequence[str]
 ) -> dict[str, Values]:
     """Popularity and chance: as the first run stored them, or computed if it did not."""
     stored = result["reference"]
@@ -121,12 +119,16 @@ def _references(
             row: {kind: {n: stored[kind][row][n] for n in names} for kind in stored}
             for row in ("popularity", "chance")
         }
-    split = prepare(experiment).split
+    split = prepare_again(experiment, folder, result).split
     popular = popularity(split.train, split.test)
     return {
         "popularity": measured(popular, names, experiment.protocol.ties),
         "chance": measured(chance(split.test), names, "expected"),
     }
+
+
+def _old(files: Sequence[Sequence[RunFolder]]) -> list[str]:
+    return [f"{str(one.path)!r}: {OLD}" for several in files for one in several if one.is_old]
 
 
 def _notes(rows: Sequence[Row]) -> tuple[str, ...]:

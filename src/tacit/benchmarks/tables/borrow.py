@@ -49,6 +49,14 @@ def borrow(table: Table, out: Path, ledger: Ledger, seeds: int, lenders: list[Pa
     return taken
 
 
+def _whole(folder: RunFolder) -> bool:
+    """Whether a run is finished and undamaged; one that is not is no run to take over."""
+    try:
+        return bool(folder.result() and folder.verified(folder.ranks_file).is_file())
+    except TacitError:
+        return False
+
+
 def _take(folder: RunFolder, lenders: list[Path]) -> bool:
     """Copy a finished run, whole or not at all; one that was begun here goes on here."""
     if folder.path.exists():
@@ -56,7 +64,7 @@ def _take(folder: RunFolder, lenders: list[Path]) -> bool:
     data, name = folder.path.parent.parent.name, folder.path.name
     for lender in lenders:
         for found in sorted((lender / "runs" / data).glob(f"*/{name}")):
-            if not RunFolder(found).finished:
+            if not _whole(RunFolder(found)):
                 continue
             with whole_folder(folder.path) as half:
                 shutil.copytree(found, half, dirs_exist_ok=True)

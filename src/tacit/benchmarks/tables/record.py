@@ -10,6 +10,7 @@ from tacit.benchmarks.tables.definition import Metric, Setting, Table
 from tacit.benchmarks.tables.ledger import Ledger
 from tacit.benchmarks.tables.search import chosen_setting
 from tacit.errors import TacitError
+from tacit.experiment.data_record import DataNow
 from tacit.experiment.folder import RunFolder
 
 Kind = Literal["warm", "unseen"]  # of a test item: in somebody's train, or in nobody's
@@ -91,8 +92,10 @@ def scan(
     """Bring the cells up to date: those with a finished run count, and those that are written down
     as the very run which the present definition and the present choice ask for, wherever it ran.
 
-    Seeds beyond those asked for are kept where they are finished.
+    Seeds beyond those asked for are kept where they are finished. A finished run whose data has
+    changed since is refused in a sentence.
     """
+    data = DataNow()
     before = [*(published.cells.values() if published else ()), *ledger.cells.values()]
     most = max([seeds, *(int(record["seed"]) + 1 for record in before)])
     written = {record["folder"]: record for record in before if record["status"] == "done"}
@@ -112,6 +115,7 @@ def scan(
             cell = Cell(place, experiment.seed)
             folder = folder_of(out, place, experiment)
             if folder.finished:
+                data.require(experiment, folder)
                 ledger.cells[cell.key] = done_record(table, cell, folder, out, setting)
             elif (name := name_of(folder, out)) in written:
                 ledger.cells[cell.key] = written[name]

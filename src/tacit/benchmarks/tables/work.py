@@ -16,6 +16,7 @@ from tacit.benchmarks.tables.search import choose, withdraw
 from tacit.benchmarks.tables.timing import Timing
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import DivergedError
+from tacit.experiment.data_record import DataNow
 from tacit.experiment.run import RunInterruptedError, run
 from tacit.experiment.watch import Silent, Watcher
 
@@ -111,6 +112,7 @@ def _run(
     experiment = experiment_of(work.table, cell.place, setting, cell.seed)
     folder = folder_of(work.out, cell.place, experiment)
     if folder.finished:  # with a setting that was chosen before, perhaps on another device
+        DataNow().require(experiment, folder)
         outcome.record = done_record(work.table, cell, folder, work.out, setting)
         return
     fresh, before = not folder.experiment_file.exists(), clock()
