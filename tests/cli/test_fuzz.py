@@ -162,7 +162,7 @@ def test_damaged_data_is_described_or_refused(kind: str, tmp_path: Path, capsys)
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_much_damaged_data(kind: str, tmp_path: Path, capsys) -> None:
-    for seed in range(10, 300):
+    for seed in range(10, 160):
         describe_damaged(kind, seed, tmp_path, capsys)
 
 
@@ -217,7 +217,7 @@ def test_damaged_settings_are_read_or_refused(kind: str, tmp_path: Path, monkeyp
 @pytest.mark.parametrize("kind", OTHERS)
 def test_much_damaged_settings(kind: str, tmp_path: Path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    other_damage(kind, range(12, 300), tmp_path, capsys)
+    other_damage(kind, range(12, 160), tmp_path, capsys)
 
 
 WRONG = [None, True, -1, 1.5, "x", [], {}, [[]], {"a": 1}, "9" * 50]

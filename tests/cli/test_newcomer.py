@@ -82,6 +82,7 @@ def test_compare_sweep_and_audit_say_how_it_was_split(tacit, tmp_path):
         assert said.code == 0, said.err
         assert f"note      {BY_LABELS}" in said.out
         assert f"note      {few}" in said.out
+    assert few in Path("audit", "audit.html").read_text()
 
 
 @pytest.mark.parametrize(("users", "warned"), [(19, True), (20, False)])
