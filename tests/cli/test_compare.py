@@ -109,6 +109,18 @@ def test_no_column_is_there_twice(tacit, small, metric):
     assert metric in columns[0]
 
 
+def test_another_number_of_sampled_items_is_said(tacit, small):
+    few = (*small, "--set", "protocol.sampled=20")
+    said = tacit("train", "random", *few, "--out", "one")
+    assert "sampled ranking is over 20 drawn items" in said.out
+    assert "among 20 drawn items" in Path("one", "report.html").read_text(encoding="utf-8")
+    compared = tacit("compare", "random", "popularity", *few, "--seeds", 1, "--out", "both")
+    assert "sampled ranking is over 20 drawn items" in compared.out
+    assert "sampled ranking is over 20 drawn items" in Path("both", "compare.md").read_text()
+    swept = tacit("sweep", "fedmf", *few, "--over", "rounds=1,2", "--out", "grid")
+    assert "sampled ranking is over 20 drawn items" in swept.out
+
+
 def test_protocols_are_not_mixed(tacit, small):
     tacit("train", "popularity", *small, "--protocol", "pfedrec", "--out", "leaky")
     said = tacit("compare", "random", "leaky", *small, "--out", "both")

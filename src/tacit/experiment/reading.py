@@ -42,6 +42,19 @@ def unclean_sentence(protocol: str, fields: Mapping[str, Any]) -> str:
     return f"Not comparable with clean numbers: {'; '.join(reasons)}."
 
 
+def sampled_notes(sampled: int) -> list[str]:
+    """What must be known where the sampled ranking is over another number than its columns say.
+
+    >>> sampled_notes(99), sampled_notes(50)
+    ([], ["The sampled ranking is over 50 drawn items, though its columns are called 'vs 99'."])
+    """
+    if sampled == 99:
+        return []
+    return [
+        f"The sampled ranking is over {sampled} drawn items, though its columns are called 'vs 99'."
+    ]
+
+
 def guarantee_words(privacy: Mapping[str, Any]) -> str:
     """What a result says of a formal guarantee; these words stand beside its numbers everywhere.
 

@@ -92,6 +92,7 @@ def render(run: Mapping[str, Any], history: Sequence[Mapping[str, Any]], setting
         run=run,
         headline=headline(run),
         candidates=CANDIDATES[protocol["test_mask"]],
+        sampled=protocol["sampled"],
         name=" + ".join([run["method"], *run["plugins"]]),
         run_name=Path(run["run"]).name,  # where it lay on a disk is nobody's business
         guarantee=guarantee_words(run["privacy"]),

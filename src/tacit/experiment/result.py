@@ -27,6 +27,7 @@ from tacit.experiment.course import Course
 from tacit.experiment.habits import habit_notes
 from tacit.experiment.plugins import plugin_notes
 from tacit.experiment.prepare import Prepared
+from tacit.experiment.reading import sampled_notes
 from tacit.experiment.spec import Experiment
 from tacit.files import whole_file
 
@@ -179,7 +180,12 @@ def make_result(
             {"rule": s.rule, "before": dict(s.before), "after": dict(s.after)}
             for s in prepared.dataset.steps
         ],
-        "notes": [*prepared.dataset.notes, *habit_notes(experiment), *plugin_notes(experiment)],
+        "notes": [
+            *prepared.dataset.notes,
+            *habit_notes(experiment),
+            *plugin_notes(experiment),
+            *sampled_notes(protocol.sampled),
+        ],
         "test_released": {"round": selected_round, "validation_value": selected_value},
         "versions": {
             "python": platform.python_version(),

@@ -23,7 +23,7 @@ from tacit.experiment.grid import (
     points,
 )
 from tacit.experiment.prepare import cautions_of
-from tacit.experiment.reading import guarantee_words
+from tacit.experiment.reading import guarantee_words, sampled_notes
 from tacit.experiment.result import read_ranks
 from tacit.experiment.spec import Experiment
 from tacit.experiment.sweep_files import write_sweep
@@ -140,6 +140,7 @@ def _sweep(
     if seeds == 1:
         said.append("One seed each: how much a value depends on its seed is not known.")
     protocol = experiment.protocol
+    said += sampled_notes(protocol.sampled)
     return Sweep(
         method=experiment.label,
         dataset=experiment.data.name,

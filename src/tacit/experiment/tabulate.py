@@ -15,7 +15,7 @@ from tacit.experiment.comparison import Comparison, Entrant, Row, Values, choose
 from tacit.experiment.data_record import OLD, prepare_again, require_one_data
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.prepare import cautions_of
-from tacit.experiment.reading import guarantee_words
+from tacit.experiment.reading import guarantee_words, sampled_notes
 from tacit.experiment.result import read_ranks
 from tacit.experiment.spec import Experiment
 
@@ -84,7 +84,7 @@ def tabulate(entrants: Sequence[Entrant], metric: str, against: str) -> Comparis
         users=len(user_E),
         rows=rows,
         reference=_references(first, entrants[0].experiments[0], files[0][0], names),
-        notes=(*cautions_of(first), *_notes(rows), *_old(files)),
+        notes=(*cautions_of(first), *_notes(rows), *sampled_notes(protocol.sampled), *_old(files)),
     )
 
 
