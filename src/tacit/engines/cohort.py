@@ -67,7 +67,9 @@ class CohortEngine:
             raise TacitError(
                 f"The fused engine cannot run this method: {claim.reason}; use --engine cohort."
             )
-        blocks = f"blocks of {self._block_size(running)} clients on {self.device}"
+        size = self._block_size(running)
+        blocks = "one client at a time" if size == 1 else f"blocks of {size} clients"
+        blocks = f"{blocks} on {self.device}"
         kernel = block_claim(running, self.device).kernel
         path = f"cohort: {blocks}" if kernel is None else f"compiled: {kernel} kernel, {blocks}"
         return f"{path} ({one_at_a_time(running) or claim.reason}){self._guidance(algorithm)}"

@@ -88,4 +88,4 @@ class Appended:
         return view_NW
 
     def encode(self, p: Params, id_ND: Tensor, past: Past | None = None) -> Tensor:
-        return self.views(p, id_ND)
+        return self.mix(p, self.views(p, id_ND), past)

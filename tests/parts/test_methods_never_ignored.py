@@ -1,0 +1,292 @@
+"""Methods that speak for themselves, central ones and generators: a subclass is never ignored.
+
+Crowd kernels, kernels of epochs and steps in place say a method's functions once more, for speed; a
+subclass that overrides the functions must not meet the kernels of its parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from tacit.central.pairs import PairModel
+from tacit.cold.corrected import Corrected
+from tacit.cold.diffusion import Diffusion
+from tacit.cold.features import Features
+from tacit.core.direct import ClientData
+from tacit.core.optim import Adam, Sgd
+from tacit.core.types import Params, Task
+from tacit.data.protocol import CLEAN, among_cold_items
+from tacit.data.split import split_dataset
+from tacit.engines.direct import DirectEngine
+from tacit.engines.direct_scoring import DirectScorer
+from tacit.engines.history_rows import leaves_by_history
+from tacit.experiment.course import course_of
+from tacit.experiment.parts import PARTS
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trained_course import TrainedCourse
+from tacit.methods.feddae import FedDAE
+from tacit.methods.fedpergnn import FedPerGNN
+from tacit.methods.mdifffr import cold_pfedrec
+from tacit.methods.metamf import MetaMF
+from tacit.methods.mf import Mf
+from tacit.methods.ncf import Ncf
+from tacit.methods.neumf import NeuMf
+from tacit.testing.direct_tests import direct_trace
+from tacit.testing.paths import small_train
+from tacit.testing.play import Trace, same_to
+from tacit.testing.worlds import ragged, with_content
+
+WIDE = torch.float64
+TRAIN = small_train(content=True)
+EVERYBODY = np.arange(TRAIN.n_users)
+
+DIRECT: dict[str, Any] = {
+    "fedspectral": PARTS["fedspectral"](width=2),
+    "fedease": PARTS["fedease"](),
+    "fcf_als": PARTS["fcf_als"](dim=3),
+    "feddae": FedDAE(hidden=3, latent=2, gate=2, epochs=2),
+    "metamf": MetaMF(dim=3, left=2, predictor=2, user_width=2, memory=3, hidden=4),
+    "fedpergnn": FedPerGNN(dim=3, neighbours=2, hidden=2),
+}
+
+
+def overriding(part: Any, **behaviours: Callable[..., Any]) -> Any:
+    parent = type(part)
+    changed = type(f"Other{parent.__name__}", (parent,), behaviours)
+    return changed(**{field.name: getattr(part, field.name) for field in fields(part)})
+
+
+def louder(method: Any) -> Any:
+    """Who has the longer history says more."""
+    parent = type(method)
+
+    def update(
+        self: Any, received: Params, private: Params, data: ClientData, number: int
+    ) -> tuple[Params, Params]:
+        kept, upload = parent.update(self, received, private, data, number)
+        return kept, {leaf: value * (1 + 0.1 * data.real_H.sum()) for leaf, value in upload.items()}
+
+    return overriding(method, update=update)
+
+
+def shifted(method: Any) -> Any:
+    parent = type(method)
+
+    def score(self: Any, received: Params, private: Params, data: ClientData) -> torch.Tensor:
+        logit_I = parent.score(self, received, private, data)
+        return logit_I + torch.arange(len(logit_I)).to(logit_I)
+
+    return overriding(method, score=score)
+
+
+def absorbing(method: Any) -> Any:
+    parent = type(method)
+
+    def absorb(self: Any, shared: Params, user: torch.Tensor, upload: Params) -> Params:
+        absorbed = parent.absorb(self, shared, user, upload)
+        return {leaf: (1 + 0.1 * user) * value for leaf, value in absorbed.items()}
+
+    return overriding(method, absorb=absorb)
+
+
+def stepping(method: Any) -> Any:
+    parent = type(method)
+
+    def step(self: Any, shared: Params, total: Params, n_clients: int, number: int) -> Params:
+        after = parent.step(self, shared, total, n_clients, number)
+        return {leaf: 0.9 * value for leaf, value in after.items()}
+
+    return overriding(method, step=step)
+
+
+def same(one: Trace, two: Trace) -> bool:
+    return all(
+        same_to(value, two.end[leaf], 1e-9 * max(1.0, one.change(leaf)))
+        for leaf, value in one.end.items()
+    )
+
+
+@pytest.mark.parametrize("change", [louder, shifted, absorbing, stepping])
+@pytest.mark.parametrize("name", DIRECT)
+def test_a_subclass_meets_no_crowd_kernel(name: str, change: Callable[[Any], Any]) -> None:
+    other = change(DIRECT[name])
+    alone = direct_trace(other, TRAIN, DirectEngine(WIDE, block=1), rounds=2)
+    found = direct_trace(other, TRAIN, DirectEngine(WIDE), rounds=2)
+    assert same(alone, found)
+    scores = [DirectScorer(other, TRAIN, alone.state, block)(EVERYBODY) for block in (1, 64)]
+    assert np.abs(scores[0] - scores[1]).max() <= 1e-9 * max(1.0, np.abs(scores[0]).max())
+    parent = direct_trace(DIRECT[name], TRAIN, DirectEngine(WIDE, block=1), rounds=2)
+    if change is shifted:
+        plain = DirectScorer(DIRECT[name], TRAIN, parent.state, 1)(EVERYBODY)
+        assert np.abs(scores[0] - plain).max() > 1
+    else:
+        assert not same(alone, parent)
+
+
+def test_the_methods_themselves_do_meet_them_and_it_is_said() -> None:
+    task = Task(TRAIN.n_users, TRAIN.n_items)
+    for name in ("fcf_als", "feddae", "metamf", "fedpergnn"):
+        kind = type(DIRECT[name]).__name__
+        said = DirectEngine().describe(DIRECT[name], task)
+        assert said == f"direct: crowd kernels of {kind}, all clients together on cpu"
+        other = DirectEngine().describe(louder(DIRECT[name]), task)
+        assert other.startswith("direct: blocks of")
+        assert f"(Other{kind} has other functions" in other
+    assert leaves_by_history(DIRECT["feddae"])
+    assert not leaves_by_history(shifted(DIRECT["feddae"]))  # it may read any row
+
+
+def doubled(self: Adam, value: Any, gradient: Any, state: Params, rate: float) -> Any:
+    stepped, state = Adam.update(self, value, gradient, state, rate)
+    return value + 2 * (stepped - value), state
+
+
+@pytest.mark.parametrize("field", ["local", "server"])
+@pytest.mark.parametrize("name", ["feddae", "metamf", "fedpergnn", "fcf_als"])
+def test_an_optimiser_of_a_method_is_never_ignored(name: str, field: str) -> None:
+    plain = DIRECT[name]
+    if not hasattr(plain, field):
+        return
+    other = replace(plain, **{field: overriding(getattr(plain, field), update=doubled)})
+    alone, found = (direct_trace(other, TRAIN, DirectEngine(WIDE, b), rounds=2) for b in (1, None))
+    assert same(alone, found)
+    assert not same(alone, direct_trace(plain, TRAIN, DirectEngine(WIDE, 1), rounds=2))
+
+
+PAIRS: dict[str, PairModel] = {
+    "mf": Mf(dim=3, batch=16),
+    "ncf": Ncf(dim=3, batch=16, layers=(3, 2)),
+    "neumf": NeuMf(dim=3, batch=16, layers=(3, 2), product=2),
+}
+
+
+def squared(model: Any) -> dict[str, Any]:
+    parent = type(model)
+
+    def logit(self: Any, p: Params) -> torch.Tensor:
+        item = next(iter(self.item_tables()))
+        found: torch.Tensor = parent.logit(self, p) + p[item].square().sum(-1) - 0.5
+        return found
+
+    return {"logit": logit}
+
+
+def played(model: PairModel, epochs: int = 2) -> tuple[Params, np.ndarray]:
+    leaves = model.start(TRAIN, 0, WIDE)
+    for number in range(1, epochs + 1):
+        leaves, _ = model.epoch(leaves, TRAIN, 0, number)
+    return leaves, model.score(leaves, EVERYBODY)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_a_logit_of_a_subclass_is_trained_and_ranked(name: str) -> None:
+    model = PAIRS[name]
+    written = {"descend": PairModel.descend, "score_rows": PairModel.score_rows}
+    leaves, scores = played(overriding(model, **squared(model)))
+    expected, expected_scores = played(overriding(model, **squared(model), **written))
+    for leaf, value in expected.items():
+        assert torch.allclose(leaves[leaf], value, rtol=1e-9, atol=1e-12), leaf
+    assert np.allclose(scores, expected_scores, rtol=1e-9, atol=1e-12)
+    assert np.abs(scores - played(model)[1]).max() > 0.1
+
+
+@pytest.mark.parametrize("optimiser", [Adam(0.01, lifetime="persistent"), Sgd(1.0)])
+@pytest.mark.parametrize("name", PAIRS)
+def test_an_optimiser_of_a_central_model_is_never_ignored(name: str, optimiser: Any) -> None:
+    """A subclass that changes nothing gives the kernels' numbers; one that does gives others."""
+    plain = replace(PAIRS[name], optimiser=optimiser)
+    again = replace(plain, optimiser=overriding(optimiser))
+    (leaves, scores), (found, found_scores) = played(plain), played(again)
+    assert plain.kernel is not None
+    assert again.kernel is None
+    for leaf, value in leaves.items():
+        assert torch.allclose(found[leaf], value, rtol=1e-7, atol=1e-10), leaf
+    assert np.allclose(scores, found_scores, rtol=1e-7, atol=1e-10)
+    kind = type(optimiser)
+
+    def update(self: Any, value: Any, gradient: Any, state: Params, rate: float) -> Any:
+        stepped, state = kind.update(self, value, gradient, state, rate)
+        return value + 2 * (stepped - value), state
+
+    other = played(replace(plain, optimiser=overriding(optimiser, update=update)))
+    assert not np.allclose(scores, other[1], rtol=1e-6, atol=1e-9)
+    newcomer = [
+        model.score_newcomer(leaves, np.array([1, 2]), name=5, seed=0, epochs=3)
+        for model in (plain, again, replace(plain, optimiser=overriding(optimiser, update=update)))
+    ]
+    assert np.allclose(newcomer[0], newcomer[1], rtol=1e-7, atol=1e-10)
+    assert not np.allclose(newcomer[0], newcomer[2], rtol=1e-6, atol=1e-9)
+
+
+def test_a_central_course_says_its_kernel() -> None:
+    said = []
+    for model in (PAIRS["mf"], overriding(PAIRS["mf"]), PAIRS["ncf"]):
+        course = course_of(Experiment("test", model, 1), TRAIN, 1)
+        assert isinstance(course, TrainedCourse)
+        said.append(course.describe().split("(")[1])
+    assert said == ["mf kernel)", "batch after batch)", "tower kernel)"]
+
+
+@pytest.mark.parametrize(
+    "name", ["popularity", "random", "unseen_first", "ease", "pure_svd", "mean_profile"]
+)
+def test_a_fit_of_a_central_subclass_is_ranked(name: str) -> None:
+    parent = PARTS[name]
+
+    class Shifted:
+        def __init__(self, inner: Any) -> None:
+            self.inner = inner
+
+        def score(self, histories: list[np.ndarray], key_B: np.ndarray) -> np.ndarray:
+            found = np.asarray(self.inner.score(histories, key_B), dtype=float)
+            return found - 7.0 * np.arange(found.shape[1])
+
+    def fit(self: Any, train: Any, setting: int, seed: int) -> Shifted:
+        return Shifted(parent.fit(self, train, setting, seed))
+
+    found = []
+    for method in (parent(), overriding(parent(), fit=fit)):
+        course = course_of(Experiment("test", method, 1), TRAIN, 1)
+        course.advance()
+        found.append(np.asarray(course.scores()(EVERYBODY), dtype=float))
+    gap = 7.0 * np.arange(TRAIN.n_items)
+    assert np.allclose(found[0] - found[1], gap, rtol=1e-9, atol=1e-6)
+
+
+GENERATORS: dict[str, Any] = {
+    "diffusion": Diffusion(features=Features(modalities=("text",))),
+    "corrected": Corrected(),
+    **{name: PARTS[name]() for name in ("mapping", "ridge", "nearest", "random_rows", "no_row")},
+}
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+def test_rows_of_a_generating_subclass_are_ranked(name: str) -> None:
+    parent = type(GENERATORS[name])
+
+    def generate(self: Any, p: Params, feature_CF: Any, noise_CND: Any) -> torch.Tensor:
+        found: torch.Tensor = parent.generate(self, p, feature_CF, noise_CND) + 0.5
+        return found
+
+    train = split_dataset(with_content(ragged()), among_cold_items(CLEAN)).train
+    scores: dict[tuple[str, bool], np.ndarray] = {}
+    for engine in ("auto", "loop"):
+        for is_other in (False, True):
+            made = GENERATORS[name]
+            method = replace(
+                cold_pfedrec(4), cold=overriding(made, generate=generate) if is_other else made
+            )
+            experiment = Experiment("test", method, 1, engine=engine, precision="float64")  # type: ignore[arg-type]
+            course = course_of(experiment, train, 1)
+            course.advance()
+            scores[engine, is_other] = course.scores()(np.arange(train.n_users))
+    there = np.isfinite(scores["loop", True])
+    auto, loop = scores["auto", True][there], scores["loop", True][there]
+    assert np.allclose(auto, loop, rtol=1e-7, atol=1e-9)
+    assert np.abs(loop - scores["loop", False][there]).max() > 1e-3

@@ -1,0 +1,397 @@
+"""A part that subclasses another is never ignored: not by a kernel, a crowd or a shortcut.
+
+For every class in the list of parts, a subclass that overrides one behaviour is put wherever the
+class stands in methods that kernels claim. It must give the same numbers on the path that engines
+take by themselves as in the loop, and other numbers than its parent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass, replace
+from functools import cache
+from typing import Any, Literal
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from tacit.backbones.dot import DotProduct
+from tacit.backbones.head import LinearHead
+from tacit.backbones.mlp import SharedMlp
+from tacit.backbones.mlp_head import MlpHead
+from tacit.backbones.neural_mf import NeuralMf
+from tacit.channel.clip import Clip
+from tacit.channel.dense import Dense
+from tacit.channel.gaussian import Gaussian
+from tacit.channel.laplace import Laplace
+from tacit.core.method import Method
+from tacit.core.optim import Adam, Sgd
+from tacit.core.parts import Meeting
+from tacit.core.types import ITEMS, Init, Params, Phase
+from tacit.data.drawing import REDRAW_CODES
+from tacit.data.sampling import Sampling
+from tacit.engines.cohort import CohortEngine
+from tacit.engines.loop import LoopEngine
+from tacit.evaluation.metrics import metric
+from tacit.evaluation.ranking import rank
+from tacit.experiment.course import course_of
+from tacit.experiment.parts import PARTS
+from tacit.experiment.prepare import prepare
+from tacit.experiment.resolve import resolve
+from tacit.items.appended import Appended
+from tacit.items.mixture import Mixture
+from tacit.items.views.attention import AttentionView
+from tacit.items.views.gate import GateView
+from tacit.items.views.perceptron import PerceptronView
+from tacit.items.views.single import SingleView
+from tacit.items.views.sum import SumView
+from tacit.items.views.true_gate import TrueGateView
+from tacit.local.alternate import Alternate
+from tacit.local.held import Held
+from tacit.local.joint import Joint
+from tacit.local.reconstruct import Reconstruct
+from tacit.objectives.bce import BinaryCrossEntropy
+from tacit.objectives.bpr import PairwiseRanking
+from tacit.server.clusters import ClusterMean
+from tacit.server.graph import GraphMean
+from tacit.server.steps import ServerSteps
+from tacit.sync.additive import Additive
+from tacit.sync.anchored import Anchored
+from tacit.sync.contrast import GroupKept
+from tacit.sync.guidance import AdaptiveGuidance
+from tacit.sync.isolated import Isolated
+from tacit.sync.proximal import Proximal
+from tacit.sync.replace import Replace
+from tacit.testing.paths import assert_paths_agree, assert_scores_agree, small_train
+from tacit.testing.play import Trace, algorithm_for, same_to, trace
+
+WIDE = torch.float64
+TRAIN = small_train(content=True)
+ROWS = Sgd(0.1, per_item=2.0)
+JOINT, TURNS = Joint(items=ROWS, epochs=2, batch=16), Alternate(items=ROWS, epochs=2, batch=16)
+STEPS = ServerSteps(Sgd(0.5), Sgd(0.05))
+VIEWS = (SumView(), PerceptronView(3), GateView())
+OTHERS = (TrueGateView(), AttentionView(), SingleView("text"))
+
+# One method for each path that something claims; together they hold every part.
+PLACES: dict[str, Method] = {
+    "dot": Method(DotProduct(4), local=JOINT),
+    "tuned head": Method(LinearHead(4), sync=Replace(keep=True), local=TURNS),
+    "isolated": Method(DotProduct(4), sync=Isolated(), local=JOINT),
+    "reconstructed": Method(LinearHead(4), local=Reconstruct(items=ROWS, batch=16)),
+    "perceptron": Method(SharedMlp(4, (3, 1)), local=JOINT),
+    "tuned perceptron": Method(MlpHead(4, (3, 1)), sync=Replace(keep=True), local=TURNS),
+    "guided": Method(LinearHead(4), sync=AdaptiveGuidance(0.5, 1, 2, Sgd(0.1)), local=TURNS),
+    "anchored": Method(DotProduct(4), sync=Anchored(50.0), local=JOINT),
+    "views": Method(
+        LinearHead(4), Mixture(VIEWS, width=4, id_width=5), local=Held(TURNS), server=STEPS
+    ),
+    "other views": Method(
+        DotProduct(4), Mixture(OTHERS, width=4, id_width=5), local=Held(JOINT), server=STEPS
+    ),
+    "appended": Method(DotProduct(4), Appended(), local=Held(JOINT), server=STEPS),
+    "additive": Method(LinearHead(4), sync=Additive(0.5, 0.3, "fixed"), local=JOINT),
+    "contrast": Method(
+        LinearHead(4), sync=GroupKept(0.5), local=TURNS, server=ClusterMean(3, iterations=3)
+    ),
+    "pulled": Method(MlpHead(4, (3, 1)), sync=Proximal(5.0), local=JOINT, server=GraphMean()),
+    "clipped": Method(DotProduct(4), local=JOINT, channel=(Dense(), Clip(0.5))),
+    "gaussian": Method(DotProduct(4), local=JOINT, channel=(Dense(), Clip(0.5), Gaussian(0.1))),
+    "laplace": Method(DotProduct(4), local=JOINT, channel=(Dense(), Laplace(0.1))),
+    "neural mf": Method(NeuralMf(4, (3, 2)), local=JOINT),
+    "pairwise": Method(DotProduct(4), local=JOINT, objective=PairwiseRanking()),
+    "adam": Method(LinearHead(4), local=Joint(Adam(0.05), Adam(0.05), batch=16)),
+}
+
+Override = Callable[[Callable[..., Any]], Any]
+
+
+def scaled(factor: float) -> Override:
+    return lambda old: lambda *values, **named: factor * old(*values, **named)
+
+
+def shifted_score(old: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    return lambda self, p, x_ND: old(self, p, x_ND) + 0.1 * x_ND.sum(-1)
+
+
+def doubled_step(old: Callable[..., Any]) -> Callable[..., Any]:
+    def update(self: Any, value: Tensor, gradient: Tensor, state: Params, rate: float) -> Any:
+        stepped, state = old(self, value, gradient, state, rate)
+        return value + 2 * (stepped - value), state
+
+    return update
+
+
+def step_of_unit_length(old: Callable[..., Any]) -> Callable[..., Any]:
+    """Not entrywise: it must see one client's gradient, and no padding."""
+
+    def update(self: Any, value: Tensor, gradient: Tensor, state: Params, rate: float) -> Any:
+        length = gradient.norm() + value.abs().mean()
+        return old(self, value, gradient / length.clamp(min=1e-30), state, 0.01)
+
+    return update
+
+
+def halfway(old: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, value, total, weight: (value + old(self, value, total, weight)) / 2
+
+
+def phases(*groups: tuple[Literal["model", "items"], ...]) -> Override:
+    return lambda old: lambda self, epoch: tuple(Phase(group) for group in groups)
+
+
+def shrunk_meeting(old: Callable[..., Meeting]) -> Callable[..., Meeting]:
+    def meet(self: Any, table_PID: Tensor, shared: Params, generator: Any) -> Meeting:
+        found = old(self, table_PID, shared, generator)
+        return replace(found, shared={**found.shared, ITEMS: 0.9 * found.shared[ITEMS]})
+
+    return meet
+
+
+STEP: dict[str, Override] = {
+    "update": doubled_step,
+    "update (not entrywise)": step_of_unit_length,
+    "rate_at": scaled(2.0),
+}
+SCORE: dict[str, Override] = {"score": shifted_score}
+READ: dict[str, Override] = {"read": scaled(0.9)}
+VIEW: dict[str, Override] = {"view": scaled(1.1)}
+NOISE: dict[str, Override] = {"add_noise": scaled(0.9)}
+IN_TURNS = phases(("items",), ("model",))
+
+BEHAVIOURS: dict[str, dict[str, Override]] = {
+    "dot": SCORE,
+    "linear_head": SCORE,
+    "shared_mlp": SCORE,
+    "mlp_head": SCORE,
+    "neural_mf": SCORE,
+    "id_only": {"encode": scaled(1.1)},
+    "mixture": {name: scaled(1.1) for name in ("encode", "views", "mix", "weights")},
+    "appended": {name: scaled(1.1) for name in ("encode", "views", "mix")},
+    "sum_view": VIEW,
+    "perceptron_view": VIEW,
+    "gate_view": VIEW,
+    "true_gate_view": VIEW,
+    "attention_view": VIEW,
+    "single_view": VIEW,
+    "replace": READ,
+    "isolated": READ,
+    "guidance": READ | {"mix": scaled(0.9), "gate": scaled(0.5)},
+    "additive": READ | {"penalty": scaled(2.0), "factor": scaled(2.0)},
+    "proximal": READ | {"table_penalty": scaled(2.0)},
+    "anchored": READ | {"table_penalty": scaled(2.0)},
+    "group_kept": READ | {"table_penalty": scaled(2.0)},
+    "joint": {"phases": IN_TURNS},
+    "alternate": {"phases": phases(("model", "items"))},
+    "reconstruct": {"phases": phases(("model", "items"))},
+    "held": {"phases": IN_TURNS},
+    "sgd": STEP,
+    "adam": STEP,
+    "bce": {"loss": scaled(2.0)},
+    "pairwise": {"loss": scaled(2.0)},
+    "dense": NOISE,
+    "clip": {"factor": scaled(0.5), "add_noise": scaled(0.9)},
+    "gaussian": NOISE,
+    "laplace": NOISE,
+    "mean": {"step": halfway, "weight": lambda old: lambda self, n: 2.0 if n > 8 else 1.0},
+    "server_steps": {
+        "optimiser": lambda old: lambda self, is_table: Sgd(0.02),
+        "weight": lambda old: lambda self, n: float(n) ** 0.5,
+    },
+    "graph_mean": {"meet": shrunk_meeting, "links": lambda old: lambda self, s: s > -1.0},
+    "cluster_mean": {"meet": shrunk_meeting},
+}
+ELSEWHERE = {
+    "federated": "a value with slots, which has no behaviour of its own",
+    **dict.fromkeys(
+        ("fedspectral", "fedease", "fcf_als", "feddae", "metamf", "fedpergnn"),
+        "test_methods_never_ignored.py: methods that speak for themselves",
+    ),
+    **dict.fromkeys(("mf", "ncf", "neumf"), "test_methods_never_ignored.py: models of pairs"),
+    **dict.fromkeys(
+        ("popularity", "random", "unseen_first", "ease", "pure_svd", "mean_profile"),
+        "test_methods_never_ignored.py: central methods",
+    ),
+    **dict.fromkeys(
+        ("diffusion", "corrected", "mapping", "ridge", "nearest", "random_rows", "no_row"),
+        "test_methods_never_ignored.py: generators of rows",
+    ),
+}
+
+
+def test_every_part_has_an_entry() -> None:
+    missing = set(PARTS) - set(BEHAVIOURS) - set(ELSEWHERE)
+    assert not missing, (
+        f"{sorted(missing)} stand in the list of parts, but no test shows that a subclass of them "
+        "is never ignored; give each a behaviour to override in BEHAVIOURS, and a method in PLACES."
+    )
+    assert set(BEHAVIOURS) | set(ELSEWHERE) == set(PARTS)
+
+
+def overriding(part: Any, name: str, override: Override) -> Any:
+    """The same part, of a subclass that overrides one behaviour."""
+    parent = type(part)
+    changed = type(f"Other{parent.__name__}", (parent,), {name: override(getattr(parent, name))})
+    return changed(**{field.name: getattr(part, field.name) for field in fields(part)})
+
+
+def swapped(value: Any, kind: type, make: Callable[[Any], Any]) -> Any:
+    """A value with every part of the very class put through `make`, however deep it lies."""
+    if isinstance(value, tuple):
+        return tuple(swapped(entry, kind, make) for entry in value)
+    if not is_dataclass(value) or isinstance(value, type):
+        return value
+    inner = {f.name: swapped(getattr(value, f.name), kind, make) for f in fields(value)}
+    again = replace(value, **inner)
+    return make(again) if type(again) is kind else again
+
+
+@cache
+def parent_trace(place: str) -> Trace:
+    return trace(PLACES[place], TRAIN, LoopEngine(WIDE), rounds=2)
+
+
+def differs(one: Trace, two: Trace) -> bool:
+    return any(not same_to(one.end[leaf], two.end[leaf], 1e-9) for leaf in one.end)
+
+
+@pytest.mark.parametrize(
+    ("name", "behaviour"), [(name, told) for name, all_ in BEHAVIOURS.items() for told in all_]
+)
+def test_an_overridden_behaviour_is_never_ignored(name: str, behaviour: str) -> None:
+    override, seen = BEHAVIOURS[name][behaviour], 0
+    for place, method in PLACES.items():
+
+        def change(part: Any) -> Any:
+            return overriding(part, behaviour.split(" ")[0], override)
+
+        other = swapped(method, PARTS[name], change)
+        if other == method:
+            continue
+        algorithm = algorithm_for(other, TRAIN)
+        reference = trace(other, TRAIN, LoopEngine(WIDE), rounds=2)
+        found = trace(other, TRAIN, CohortEngine(WIDE, block=5), rounds=2)
+        for leaf, value in reference.end.items():
+            allowed = max(1e-10 * reference.change(leaf), 1e-14 * float(value.abs().max()))
+            said = CohortEngine().describe(algorithm)
+            assert same_to(value, found.end[leaf], allowed), f"{place}: {leaf} differs ({said})"
+        assert abs(found.state.loss - reference.state.loss) <= 1e-10 * abs(reference.state.loss)
+        assert_scores_agree(algorithm, TRAIN, reference.state)
+        seen += differs(reference, parent_trace(place))
+    assert seen, f"{name}.{behaviour} was overridden, and no number is another"
+
+
+def test_a_sampler_that_draws_otherwise_is_never_ignored() -> None:
+    class Fresh(Sampling):
+        @property
+        def redraw_code(self) -> int:
+            return REDRAW_CODES["epoch"]
+
+    for place in ("dot", "tuned head", "perceptron", "additive"):
+        other = replace(PLACES[place], sampling=Fresh())
+        assert differs(assert_paths_agree(other, TRAIN), parent_trace(place)), place
+
+
+@dataclass(frozen=True)
+class Dimmed:
+    """A rule that is no subclass of anything, with a reading of its own."""
+
+    strength: float = 0.8
+
+    @property
+    def trains(self) -> tuple[str, ...]:
+        return (ITEMS,)
+
+    @property
+    def rows(self) -> Literal["touched"]:
+        return "touched"
+
+    @property
+    def restarts(self) -> bool:
+        return False
+
+    @property
+    def scores_with(self) -> Literal["global"]:
+        return "global"
+
+    def shared(self, table: Init) -> dict[str, Init]:
+        return {ITEMS: table}
+
+    def private(self, table: Init) -> dict[str, Init]:
+        return {}
+
+    def sends(self, round_number: int) -> bool:
+        return True
+
+    def read(self, p: Params) -> Tensor:
+        return self.strength * torch.tanh(p[ITEMS])
+
+
+@pytest.mark.parametrize("place", ["dot", "perceptron", "views", "appended", "adam"])
+def test_a_new_rule_with_a_reading_of_its_own(place: str) -> None:
+    other = replace(PLACES[place], sync=Dimmed())
+    assert differs(assert_paths_agree(other, TRAIN), parent_trace(place))
+
+
+def test_a_bound_on_gradients_sees_the_encoder_and_not_its_views() -> None:
+    for place in ("views", "appended"):
+        held = PLACES[place].local
+        assert isinstance(held, Held)
+        inner = replace(held.inner, gradient_clip=0.05)  # type: ignore[type-var]
+        bounded = replace(PLACES[place], local=Held(inner))
+        assert differs(assert_paths_agree(bounded, TRAIN), parent_trace(place))
+
+
+class Focal(BinaryCrossEntropy):
+    """Easy samples count little (Lin et al., 2017), with γ = 2."""
+
+    def loss(self, logit_N: Tensor, label_N: Tensor, weight_N: Tensor) -> Tensor:
+        right_N = torch.where(label_N > 0.5, torch.sigmoid(logit_N), 1 - torch.sigmoid(logit_N))
+        value_N = torch.nn.functional.softplus(logit_N, threshold=40.0) - label_N * logit_N
+        return ((1 - right_N) ** 2 * value_N * weight_N).sum()
+
+
+class Cosine(DotProduct):
+    """Five times the cosine of user vector and item row."""
+
+    def score(self, p: Params, x_ND: Tensor) -> Tensor:
+        return 5 * x_ND @ p["user"] / (x_ND.norm(dim=-1) * p["user"].norm() + 1e-12)
+
+
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [({}, 0.0620), ({"objective": Focal()}, 0.0339), ({"backbone": Cosine()}, 0.1300)],
+    ids=("plain", "focal", "cosine"),
+)
+def test_a_new_loss_and_a_new_scorer_on_the_planted_world(
+    changes: dict[str, Any], expected: float
+) -> None:
+    """NDCG@10 of the round that validation selects; both were .062 while kernels ignored them."""
+    experiment = resolve("fedmf", rounds=15)
+    assert isinstance(experiment.method, Method)
+    experiment = replace(experiment, method=replace(experiment.method, **changes))
+    split = prepare(experiment).split
+    course, best, selected = course_of(experiment, split.train, 1), -1.0, 0.0
+    for _ in range(experiment.rounds):
+        course.advance()
+        value = metric(rank(course.scores(), split.valid).full, "NDCG@10")
+        if value >= best:
+            best, selected = value, metric(rank(course.scores(), split.test).full, "NDCG@10")
+    assert selected == pytest.approx(expected, abs=5e-5)
+
+
+def test_one_client_at_a_time_is_said() -> None:
+    other = replace(JOINT, model=overriding(Sgd(0.1), "update", step_of_unit_length))
+    said = CohortEngine().describe(algorithm_for(replace(PLACES["dot"], local=other), TRAIN))
+    assert said == (
+        "cohort: one client at a time on cpu (local.model is OtherSgd, which does not say that it "
+        "is entrywise)"
+    )
+
+
+def test_a_channel_link_that_looks_at_several_norms_sees_one() -> None:
+    other = overriding(Clip(0.5), "factor", lambda old: lambda self, norm: norm / norm.sum() / 2)
+    method = replace(PLACES["clipped"], channel=(Dense(), other))
+    assert np.isfinite(assert_paths_agree(method, TRAIN).state.loss)
