@@ -10,6 +10,7 @@ import pytest
 from tacit.analysis.curves import curves
 from tacit.analysis.finished import finished_runs
 from tacit.errors import TacitError
+from tacit.experiment.folder import RunFolder
 
 
 def test_values_by_round(runs):
@@ -85,5 +86,9 @@ def test_a_run_from_before_recall_was_written_is_shown_by_hit_rate(cold_runs, tm
     for name in ("Recall@20", "Recall@50", "Recall@100"):
         del first["valid"]["full"][name]
     path.write_text("".join(json.dumps(line) + "\n" for line in (first, *others)))
+    with pytest.raises(TacitError, match=r"metrics\.jsonl' is damaged: its checksum"):
+        curves(finished_runs([tmp_path / "old"]))
+    folder = RunFolder(tmp_path / "old")
+    folder.write_checksums(folder.result_file.read_text())
     finding = curves(finished_runs([tmp_path / "old"]))
     assert "HR@10" in finding.unprinted[0].header

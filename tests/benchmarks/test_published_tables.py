@@ -206,6 +206,7 @@ def test_a_run_that_is_finished_on_another_device_is_not_begun_again(
     run(experiment, folder.path, keep_model=False)
     text = folder.experiment_file.read_text()
     folder.experiment_file.write_text(text.replace('device = "cpu"', 'device = "cuda"'))
+    folder.write_checksums(folder.result_file.read_text())
     assert folder.experiment().device == "cuda"
 
     def wild(*arguments: Any, **options: Any) -> Any:

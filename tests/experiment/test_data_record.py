@@ -261,6 +261,16 @@ def test_repeated_pairs_come_back_to_their_places(plays: Path, tmp_path: Path) -
             assert np.array_equal(getattr(one, lists).item_N, getattr(two, lists).item_N), lists
 
 
+def test_runs_in_two_orders_of_lines_are_not_put_side_by_side(plays: Path, tmp_path: Path) -> None:
+    """Users are paired by their codes, and sampled candidates are drawn by those of items."""
+    run(small("fedmf", plays, rounds=1), tmp_path / "one")
+    shuffled(plays)
+    run(small("popularity", plays), tmp_path / "two")
+    said = refusal(lambda: compare([tmp_path / "one", tmp_path / "two"]))
+    assert "do not compare" in said
+    assert "its lines stood in another order" in said
+
+
 def test_the_digest_stands_from_the_beginning_and_in_every_record(
     plays: Path, tmp_path: Path
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from tacit.analysis.inference import inference
 from tacit.analysis.modalities import modalities
 from tacit.analysis.router import router
 from tacit.errors import TacitError, nearest
+from tacit.experiment.data_record import OLD
 from tacit.experiment.watch import Watcher
 
 
@@ -85,5 +86,8 @@ curves, embeddings, gates, groups, inference, modalities, router.
         raise TacitError(f"{name} needs at least one finished run; give its folder.")
     if ANALYSES[name].trains:
         options |= {"threads": threads, "watch": watch, "warn": warn}
-    finding = ANALYSES[name].find(finished_runs(folders), **options)
+    runs = finished_runs(folders)
+    finding = ANALYSES[name].find(runs, **options)
+    if any(run.folder.is_old for run in runs):
+        finding = replace(finding, sentences=(*finding.sentences, OLD))
     return finding, finding.write(Path(folders[0]) / "analysis" if out is None else Path(out))

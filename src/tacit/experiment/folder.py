@@ -12,7 +12,6 @@ has the checksums of all that belongs to it, and every reader looks at them firs
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -215,9 +214,16 @@ class RunFolder:
         """Whether a run was finished by a version that recorded neither data nor checksums."""
         return self.finished and self._checksums() is None
 
-    def write_checksums(self, result_text: str, others: Iterable[Path]) -> None:
+    def write_checksums(self, result_text: str) -> None:
         """Record the files of a finished run; `result_text` is what `run.json` will hold."""
-        files = {self._name(path): file_checksum(path) for path in others if path.is_file()}
+        stay = (
+            self.experiment_file,
+            self.digest_file,
+            self.metrics_file,
+            self.ranks_file,
+            self.model_dir / "state.json",
+        )
+        files = {self._name(path): file_checksum(path) for path in stay if path.is_file()}
         files[self.result_file.name] = checksum(result_text.encode("utf-8"))
         write_sealed(self.checksums_file, {"files": files})
 

@@ -18,7 +18,7 @@ from tacit.evaluation.metrics import metric, parse_metric, summary
 from tacit.evaluation.ranking import rank
 from tacit.experiment.cold_result import CUTOFFS as COLD_CUTOFFS
 from tacit.experiment.course import Course, course_of
-from tacit.experiment.data_record import DataRecord, require_same
+from tacit.experiment.data_record import OLD, DataRecord, require_same
 from tacit.experiment.folder import TRAIN_AGAIN, RunFolder
 from tacit.experiment.lock import only_process
 from tacit.experiment.prepare import Prepared, prepare
@@ -91,10 +91,10 @@ def run(
         if folder.finished:  # by a process that has ended since
             return _finished(folder)
         begun_here = folder.is_blank(experiment)
-        folder.open(experiment, resume=resume)
-        folder.clear_parts()
-        record = DataRecord.read(folder) or DataRecord.write(folder, experiment, prepared)
         try:
+            folder.open(experiment, resume=resume)
+            folder.clear_parts()
+            record = DataRecord.read(folder) or DataRecord.write(folder, experiment, prepared)
             running = _Run(
                 experiment, prepared, course, folder, record, threads, watch or Silent(), pause
             )
@@ -131,9 +131,10 @@ def _same_data(experiment: Experiment, folder: RunFolder, prepared: Prepared) ->
 def _finished(folder: RunFolder) -> dict[str, Any]:
     result = folder.result()
     if not folder.report_file.is_file():  # it was killed just before its last file
-        if not folder.is_old:
-            folder.verified(folder.metrics_file)
+        folder.verified(folder.metrics_file)
         write_report(folder.path)
+    if folder.is_old:
+        result["notes"] = [*result.get("notes", ()), OLD]
     return result
 
 
@@ -313,8 +314,7 @@ class _Run:
         folder = self.folder
         write_ranks(folder.ranks_file, test, self.prepared.dataset)
         text = json.dumps(result, indent=1)
-        kept = (folder.experiment_file, folder.digest_file, folder.metrics_file, folder.ranks_file)
-        folder.write_checksums(text, (*kept, folder.model_dir / "state.json"))
+        folder.write_checksums(text)
         write_text(folder.result_file, text)
         write_report(folder.path)
         return folder.result()

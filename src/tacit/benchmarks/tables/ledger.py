@@ -7,9 +7,26 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+
 from tacit.benchmarks.tables.timing import Timing
 from tacit.errors import TacitError
 from tacit.files import write_text
+
+
+class _Record(BaseModel):
+    """What every reader of a cell relies on; there is more."""
+
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+    row: str
+    dataset: str
+    column: str
+    seed: int
+    status: str
+
+
+_RECORDS = TypeAdapter(dict[str, dict[str, Any]])
 
 
 @dataclass
@@ -39,11 +56,17 @@ class Ledger:
         try:
             stored = json.loads(path.read_text(encoding="utf-8"))
             timings = {key: Timing(**value) for key, value in stored["timings"].items()}
-            name, choices, cells = stored["table"], stored["choices"], stored["cells"]
-            tests = dict(stored.get("tests", {}))
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            name = stored["table"]
+            choices, cells, tests = (
+                _RECORDS.validate_python(found)
+                for found in (stored["choices"], stored["cells"], stored.get("tests", {}))
+            )
+            for record in cells.values():
+                _Record.model_validate(record)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            why = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise TacitError(
-                f"{str(path)!r} is damaged: {error!r}; move it away to begin the table anew."
+                f"{str(path)!r} is damaged: {why}; move it away to begin the table anew."
             ) from error
         if name != table:
             raise TacitError(f"{str(path)!r} holds the table {name!r}; choose another --out.")
