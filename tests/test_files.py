@@ -354,8 +354,6 @@ ALLOWED = {
     ("compiled.py", "touch"),
     ("compiled.py", "write_bytes"),
     ("compiled.py", "os.replace"),
-    ("experiment/run.py", "shutil.copyfile"),  # copied beside and renamed: whole or absent
-    ("experiment/checkpoint.py", "mkdir"),  # the files inside are written by `whole_file`
 }
 
 

@@ -112,13 +112,15 @@ def write_version(folder: RunFolder, items: NewItems, tables: dict[str, Any]) ->
         "titles": list(items.titles),
         "tables": tables,
     }
+    is_new = not file.exists()
     try:
         with whole_file(place / f"{name}.json") as part:
             part.touch()  # from here to its last rename the version is seen to be under way
             write_tensors(file, tensors)
             part.write_text(sealed_text({**sidecar, "checksum": file_checksum(file)}), "utf-8")
     except TacitError:
-        file.unlink(missing_ok=True)
+        if is_new:  # rows that no version names
+            file.unlink(missing_ok=True)
         raise
     return file
 

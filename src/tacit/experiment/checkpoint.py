@@ -31,7 +31,7 @@ from tacit.experiment.sealed import (
     require_checksum,
     write_sealed,
 )
-from tacit.files import whole_file
+from tacit.files import make_folder, whole_file
 
 
 class _Sidecar(BaseModel):
@@ -48,7 +48,7 @@ class _Sidecar(BaseModel):
 
 def save_state(folder: Path, state: State, note: dict[str, Any]) -> None:
     """Write a state and a note beside it; older tensor files go away once the new pair stands."""
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     tensors = {f"shared.{name}": leaf for name, leaf in state.shared.items()}
     tensors |= {f"private.{name}": leaf for name, leaf in state.private.items()}
     tensors |= {f"moments.{name}": leaf for name, leaf in state.moments.items()}
