@@ -153,14 +153,14 @@ def test_scores_that_lie_item_after_item_give_the_same_counts(held_out_of, size)
 
 
 @pytest.mark.parametrize("direction", [1.0, -1.0])  # every item better than the last, or worse
-def test_top_lists_of_sorted_catalogues(held_out_of, direction):
+@pytest.mark.parametrize("order", "CF")
+def test_top_lists_of_sorted_catalogues(held_out_of, direction, order):
     score_I = direction * np.repeat(np.arange(500.0), 3)  # three items tie, everywhere
-    part = held_out_of(1500, [[7]], masked=[[0, 1499, 750]])
-    for top in (1, 2, 10, 100, 1499):
-        lists = naive(score_I[None], part, top)[2]
-        assert rank(lambda user_B: score_I[None], part, top=top).top_EK.tolist() == lists
-        one = rank(lambda user_B: np.asfortranarray([score_I, score_I])[:1], part, top=top)
-        assert one.top_EK.tolist() == lists
+    score_UI = np.array([score_I, score_I[::-1]], order=order)
+    part = held_out_of(1500, [[7], [8]], masked=[[0, 1499, 750], [3]])
+    for top in (1, 2, 10, 100, 1500):
+        lists = naive(score_UI, part, top)[2]
+        assert rank(lambda user_B: score_UI, part, top=top).top_EK.tolist() == lists
 
 
 @settings(deadline=None, max_examples=50)

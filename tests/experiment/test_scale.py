@@ -15,6 +15,7 @@ import pytest
 
 from tacit.audit.draws import drawn_less, never_sampled
 from tacit.audit.subject import Subject
+from tacit.evaluation.ranking import rank
 from tacit.experiment.course import course_of
 from tacit.experiment.prepare import prepare
 from tacit.experiment.resolve import resolve
@@ -68,6 +69,27 @@ def test_references_hold_a_block_of_users(wide: Path) -> None:
     finally:
         tracemalloc.stop()
     assert peak < 100_000_000, f"{peak / 1e6:.0f} MB"
+
+
+# every kind of scorer: compiled passes, mapped ones, crowds, central ones, generated rows
+SCORERS = ("fedmf", "pfedrec", "fedncf", "fcf_als", "feddae", "metamf", "fedpergnn", "neumf")
+
+
+@pytest.mark.parametrize("name", [*SCORERS, "fedmf+ridge"])
+def test_scorers_may_be_called_from_several_threads(name: str) -> None:
+    method, *plugins = name.split("+")
+    experiment = resolve(method, plugins=plugins, rounds=1)
+    split = prepare(experiment).split
+    course = course_of(experiment, split.train, 1)
+    course.advance()
+    one = rank(course.scores(), split.valid, block=16, top=5)
+    many = rank(course.scores(), split.valid, block=16, top=5, threads=4)
+    for kind in ("full", "sampled"):
+        for column in ("above_H", "tied_H"):
+            alone, together = (getattr(getattr(x, kind), column) for x in (one, many))
+            assert np.array_equal(alone, together)
+    assert one.top_EK is not None
+    assert np.array_equal(one.top_EK, many.top_EK)
 
 
 def test_the_audit_of_draws_holds_a_block_of_users(wide: Path) -> None:
