@@ -18,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 
-from tacit.cli.main import main
+from tacit.cli.main import app, main
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
 from tacit.testing.worlds import ragged
@@ -377,12 +378,14 @@ def walk(
 
 
 @pytest.fixture
-def no_figures(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is drawn is no question here, and takes longer than all that is read."""
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No figures, and one parse of all options: both take longer than all that is read."""
+    command = typer.main.get_command(app)
+    monkeypatch.setattr(typer.main, "get_command", lambda _: command)
     monkeypatch.setattr("tacit.analysis.finding.Finding.write", lambda self, out: [])
 
 
-@pytest.mark.usefixtures("no_figures")
+@pytest.mark.usefixtures("quick")
 def test_undamaged_folders_answer(
     subjects: dict[str, Subject], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -396,7 +399,7 @@ def test_undamaged_folders_answer(
             shutil.rmtree(folder)
 
 
-@pytest.mark.usefixtures("no_figures")
+@pytest.mark.usefixtures("quick")
 def test_a_sample_of_damaged_folders(
     subjects: dict[str, Subject], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:
@@ -407,7 +410,7 @@ def test_a_sample_of_damaged_folders(
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("no_figures")
+@pytest.mark.usefixtures("quick")
 def test_every_file_of_every_run_under_every_damage(
     subjects: dict[str, Subject], tmp_path: Path, capsys: pytest.CaptureFixture
 ) -> None:

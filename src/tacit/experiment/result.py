@@ -47,22 +47,22 @@ def read_ranks(path: Path) -> Evaluation:
     """What `write_ranks` wrote."""
     if not path.is_file():
         raise TacitError(f"No ranks at {str(path)!r}; the run is not finished, or a file is lost.")
+    parts = {}
     try:
         table = pl.read_parquet(path)
-    except (OSError, pl.exceptions.PolarsError) as error:
+        for name in CANDIDATES:
+            rows = table.filter(pl.col("candidate_set") == name)
+            parts[name] = Ranks(
+                rows["user"].to_numpy(),
+                rows["item"].to_numpy(),
+                rows["above"].to_numpy(),
+                rows["tied"].to_numpy(),
+                rows["candidates"].to_numpy(),
+                "test",
+                name,  # type: ignore[arg-type]
+            )
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise TacitError(f"{str(path)!r} is damaged and cannot be read; train again.") from error
-    parts = {}
-    for name in CANDIDATES:
-        rows = table.filter(pl.col("candidate_set") == name)
-        parts[name] = Ranks(
-            rows["user"].to_numpy(),
-            rows["item"].to_numpy(),
-            rows["above"].to_numpy(),
-            rows["tied"].to_numpy(),
-            rows["candidates"].to_numpy(),
-            "test",
-            name,  # type: ignore[arg-type]
-        )
     return Evaluation(parts["full"], parts["sampled"])
 
 
