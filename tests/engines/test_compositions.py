@@ -230,6 +230,15 @@ def test_a_scorer_that_cannot_be_private_is_refused(plugin, name: str) -> None: 
     assert error.value.remedies == (LeaveOut((name,)),)
 
 
+def test_a_private_scorer_is_advised_only_where_there_is_such_a_field() -> None:
+    isolated = personal_table(fedavg(dim=6))
+    for backbone, advised in ((Sharing(6), False), (fedneumf(dim=6).backbone, True)):
+        with pytest.raises(CompositionError) as caught:
+            algorithm_of(replace(isolated, backbone=backbone))
+        assert ("backbone.scorer=private" in str(caught.value)) == advised
+        assert "use Replace()" in str(caught.value)
+
+
 def problem_of(method: Method) -> str | None:
     try:
         algorithm_of(method)

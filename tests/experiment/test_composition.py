@@ -105,6 +105,8 @@ def play(method: str, plugins: tuple[str, ...], sets: tuple[str, ...] = ()) -> N
         course.advance()
     for part in (split.valid, split.test):
         rank(course.scores(), part)  # it refuses scores that are no numbers
+    assert min(course.cost(2).values(), default=0) >= 0
+    assert course.server_reads()
     if isinstance(course, FederatedCourse):
         state = course.state
         for name, leaf in (state.shared | state.private | state.server).items():
