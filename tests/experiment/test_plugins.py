@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -11,14 +11,18 @@ from tacit.channel.clip import Clip
 from tacit.channel.dense import Dense
 from tacit.channel.gaussian import Gaussian
 from tacit.channel.laplace import Laplace
+from tacit.core.method import Method
 from tacit.core.remedy import CompositionError
 from tacit.errors import TacitError
 from tacit.experiment.override import override
 from tacit.experiment.plugins import PLUGINS, apply_plugin, parse, plugin_notes, with_plugins
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
+from tacit.items.id_only import IdOnly
 from tacit.methods import fedmf, fedncf
 from tacit.plugins.channel import through
+from tacit.server.mean import Mean
+from tacit.sync.replace import Replace
 
 
 def refusal(spelling: str) -> str:
@@ -133,6 +137,38 @@ def test_a_clip_stands_before_noise_whatever_comes_first() -> None:
     noisy = with_plugins(fedmf(), ["gaussian", "clip:bound=2", "laplace", "clip:order=1"])
     kinds = [type(link) for link in noisy.channel]
     assert kinds == [Dense, Clip, Clip, Gaussian, Laplace]
+
+
+@dataclass(frozen=True)
+class Later(Replace):
+    """A rule of somebody's own."""
+
+
+@dataclass(frozen=True)
+class Heavier(Mean):
+    def weight(self, n_positives: int) -> float:
+        return 2.0
+
+
+@dataclass(frozen=True)
+class Hashed(IdOnly):
+    pass
+
+
+@pytest.mark.parametrize(
+    ("changed", "names"),
+    [
+        (replace(fedmf(), sync=Later()), ("dual_personalised", "fedrkg", "gie", "pie", "ifedrec")),
+        (replace(fedmf(), server=Heavier()), ("fedmr", "fedvlr", "id_only")),
+        (replace(fedmf(), items=Hashed()), ("fedmr", "fedvlr", "id_only", "dual_personalised")),
+    ],
+)
+def test_a_subclass_of_a_builtin_part_is_not_displaced(
+    changed: Method, names: tuple[str, ...]
+) -> None:
+    for name in names:
+        with pytest.raises(CompositionError):
+            with_plugins(changed, [name])
 
 
 def test_every_plugin_is_described_and_has_defaults() -> None:

@@ -28,14 +28,14 @@ def dual_personalised(method: Method) -> Method:
     True
     """
     require_ground(method.sync, "dual_personalised")
-    if not isinstance(method.items, IdOnly):
+    if type(method.items) is not IdOnly:
         raise CompositionError(
             "dual_personalised ranks with item rows that a client tuned, but "
             f"{type(method.items).__name__} makes items from more than a row",
             LeaveOut(("dual_personalised",)),
         )
     local = method.local
-    if isinstance(local, Joint):
+    if type(local) is Joint:
         local = Alternate(local.model, local.items, local.epochs, local.batch, local.gradient_clip)
     private = with_private_scorer(method, "dual_personalised")
     return replace(private, sync=Replace(keep=True), local=local)

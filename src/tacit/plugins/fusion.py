@@ -68,7 +68,7 @@ def fedmr(
     >>> [view.name for view in fedmr(fcf()).items.views_of]
     ['sum', 'perceptron', 'gate']
     """
-    if not isinstance(method.items, IdOnly):
+    if type(method.items) is not IdOnly:
         raise CompositionError(
             f"fedmr makes items from ids and content, but {type(method.items).__name__} does so "
             "already",
@@ -147,11 +147,11 @@ def with_encoder(method: Method, sends: Sends, rate: float, restores: bool = Tru
     Where the server reads personal tables it goes on doing so, and steps the encoder beside it.
     """
     sync, server, local = method.sync, method.server, method.local
-    if isinstance(sync, Replace):
+    if type(sync) is Replace:
         sync = Replace()
     if isinstance(server, TableRule):
         server = TablesBeside(server, ServerSteps(local.items, Adam(rate)))
-    elif not isinstance(server, Mean):
+    elif type(server) is not Mean:  # a subclass may weigh in a way of its own
         raise CompositionError(
             f"A shared item encoder needs a server that adds up, and {type(server).__name__} is "
             "none that is known",
