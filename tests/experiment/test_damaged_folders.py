@@ -52,7 +52,7 @@ class Subject:
     folder: Path
     twin: Path
     commands: dict[str, list[str]]
-    answers: dict[str, tuple[int, Any]] = field(default_factory=dict)
+    answers: dict[str, tuple[int, Any]] = field(default_factory=dict)  # of the undamaged folder
 
     @property
     def files(self) -> list[str]:
@@ -344,6 +344,8 @@ def walk(
     """Play cases; how many ended in a sentence and how many in the right numbers."""
     counts: Counter[str] = Counter()
     folder, wrong = place / "case", []
+    for subject in subjects.values():
+        subject.answers.clear()  # they name the folder
     for case in cases:
         subject = subjects[case.subject]
         arguments = subject.commands[case.command]

@@ -57,8 +57,13 @@ class DataRecord:
 
     @classmethod
     def read(cls, folder: RunFolder) -> DataRecord | None:
-        """None where a folder has no record."""
+        """None where a folder has no record: nothing was begun, or an older version did it."""
         if not folder.digest_file.exists():
+            if folder.finished and not folder.is_old:
+                raise TacitError(
+                    f"The run at {str(folder.path)!r} has lost its data/digest.json, so its data "
+                    f"cannot be checked; {TRAIN_AGAIN}."
+                )
             return None
         try:
             found = read_sealed(folder.digest_file)
