@@ -77,7 +77,7 @@ class Bar:
 
     def _numbers(self, record: dict[str, Any], best: float | None) -> str:
         parts = []
-        if record["loss"] is not None:
+        if record.get("loss") is not None:  # an audit only counts its rounds
             parts.append(f"loss {record['loss']:.4f}")
         if "valid" in record:
             values = record["valid"][self.ranking]
