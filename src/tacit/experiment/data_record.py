@@ -12,6 +12,7 @@ into the order of the run, so that everybody keeps a model of their own.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -37,8 +38,8 @@ from tacit.files import whole_file
 
 USERS, ITEMS, LINES = "users.parquet", "items.parquet", "lines.parquet"
 OLD = (
-    "This run was made by a version that did not record its data, so it cannot be checked whether "
-    "the data is still the same."
+    "This run was made by a version that did not record its data, so of all that may have changed "
+    "since only the counts and the held-out items can be checked."
 )
 _DIGEST = TypeAdapter(DataDigest)
 
@@ -198,20 +199,59 @@ def require_same(
     experiment: Experiment, folder: RunFolder, result: dict[str, Any], prepared: Prepared
 ) -> DataRecord | None:
     """Refuse data that is not the data of a finished run; the record of it, if there is one. Where
-    there is none, the run is from before data was recorded, and only counts can be compared."""
+    there is none, the run is from before data was recorded, and its ranks must do."""
     record = DataRecord.read(folder)
     if record is not None:
         record.require(experiment.data.name, prepared.digest, prepared)
-    elif dict(prepared.split.counts) != result["counts"]:
-        raise _changed_counts(experiment, folder)
+    else:
+        _require_ranked(experiment, folder, result, prepared.split.counts, _held_out(prepared))
     return record
 
 
-def _changed_counts(experiment: Experiment, folder: RunFolder) -> TacitError:
-    return TacitError(
-        f"{experiment.data.name} has changed since the run at {str(folder.path)!r}; train again, "
-        "or bring the old data back."
-    )
+def _held_out(prepared: Prepared) -> pl.DataFrame:
+    """The test items of everybody, by code and by id, as a run's ranks have them."""
+    test, rows = prepared.split.test, prepared.dataset.interactions
+    user_H, item_H = np.repeat(test.user_E, test.relevant.size_U), test.relevant.item_N
+    names = (("user_id", rows.users, user_H), ("item_id", rows.items, item_H))
+    held_out = pl.DataFrame({"user": user_H.astype(np.int64), "item": item_H.astype(np.int64)})
+    return held_out.with_columns(
+        pl.Series(name, ids, dtype=pl.String).gather(code_H) for name, ids, code_H in names
+    ).sort("user", "item")
+
+
+def _require_ranked(
+    experiment: Experiment,
+    folder: RunFolder,
+    result: dict[str, Any],
+    counts: Mapping[str, int],
+    held_out: pl.DataFrame,
+) -> None:
+    """Refuse data that cannot be that of a run without a record: there are other counts, or the
+    people and items of its ranks are not in their places, and a model would score somebody else."""
+    what = None
+    if dict(counts) != result["counts"]:
+        what = "it has other counts"
+    elif not _ranked(folder).equals(held_out):
+        what = "its held-out items differ, or its users and items stand in another order"
+    if what is not None:
+        raise TacitError(
+            f"{experiment.data.name} has changed since the run at {str(folder.path)!r}: {what}; "
+            "bring the old data back, or train again into another --out."
+        )
+
+
+def _ranked(folder: RunFolder) -> pl.DataFrame:
+    """The test items that a run has ranked."""
+    path = folder.ranks_file
+    try:
+        table = pl.read_parquet(path).filter(pl.col("candidate_set") == "full")
+        columns = {"user": pl.Int64, "item": pl.Int64, "user_id": pl.String, "item_id": pl.String}
+        return table.select(pl.col(k).cast(v) for k, v in columns.items()).sort("user", "item")
+    except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
+        raise TacitError(
+            f"{str(path)!r} is damaged or lost, and nothing else says on which data the run was "
+            f"made; {TRAIN_AGAIN}."
+        ) from error
 
 
 def require_one_data(
@@ -241,7 +281,9 @@ class DataNow:
     """The data as it is now, read once for all runs of one command that were made on it."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[DataSpec, Protocol], tuple[DataDigest, dict[str, int]] | None] = {}
+        self._known: dict[
+            tuple[DataSpec, Protocol], tuple[DataDigest, dict[str, int], pl.DataFrame] | None
+        ] = {}
         self.absent: list[str] = []  # a note for each data that is not here
 
     def require(self, experiment: Experiment, folder: RunFolder) -> None:
@@ -250,16 +292,17 @@ class DataNow:
         if key not in self._known:
             try:
                 prepared = prepare(experiment)
-                self._known[key] = (prepared.digest, dict(prepared.split.counts))
+                counts = dict(prepared.split.counts)
+                self._known[key] = (prepared.digest, counts, _held_out(prepared))
             except TacitError as error:
                 self._known[key] = None
                 self.absent.append(f"The data could not be checked: {error}")
         known = self._known[key]
         if known is None:
             return
-        digest, counts = known
+        digest, counts, held_out = known
         record = DataRecord.read(folder)
         if record is not None:
             record.require(experiment.data.name, digest)
-        elif folder.result()["counts"] != counts:
-            raise _changed_counts(experiment, folder)
+        else:
+            _require_ranked(experiment, folder, folder.result(), counts, held_out)
