@@ -34,6 +34,7 @@ from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
 from tacit.experiment.spec import Experiment
 from tacit.experiment.sweep import sweep
+from tacit.experiment.toml import dumps
 from tacit.testing.worlds import ragged
 
 MEASURED = {"seconds", "cpu_seconds", "threads", "run"}
@@ -297,6 +298,29 @@ def test_a_checkpoint_of_other_data_is_refused(plays: Path, tmp_path: Path) -> N
     shutil.copytree(tmp_path / "one" / "checkpoint", tmp_path / "two" / "checkpoint")
     said = refusal(lambda: run(experiment, tmp_path / "two", resume=True))
     assert "was made on other data" in said
+
+
+@pytest.mark.parametrize("name", ["fedmf", "fedspectral", "mf"])
+def test_a_checkpoint_of_other_settings_is_refused(name: str, plays: Path, tmp_path: Path) -> None:
+    """Somebody edits experiment.toml of a run that has begun, and continues it."""
+    out = tmp_path / "one"
+    stopped(small(name, plays), out)
+    other = small(name, plays, seed=7)
+    (out / "experiment.toml").write_text(dumps(other), encoding="utf-8")
+    said = refusal(lambda: run(other, out, resume=True))
+    assert "was made with other settings than experiment.toml says" in said
+
+
+def test_the_best_round_of_another_run_is_refused(plays: Path, tmp_path: Path) -> None:
+    """Both have chosen round 2, the only one that was validated, so its number tells nothing."""
+    one, two = tmp_path / "one", tmp_path / "two"
+    experiments = [small("fedmf", plays, seed=seed, sets=["evaluate_every=2"]) for seed in (0, 1)]
+    for experiment, out in zip(experiments, (one, two), strict=True):
+        stopped(experiment, out)
+    shutil.rmtree(one / "checkpoint" / "best")
+    shutil.copytree(two / "checkpoint" / "best", one / "checkpoint" / "best")
+    said = refusal(lambda: run(experiments[0], one, resume=True))
+    assert "its best round is one of another run" in said
 
 
 def as_old(out: Path) -> None:

@@ -147,6 +147,11 @@ def load_pair(
             f"The checkpoint in {str(folder)!r} has lost its best round; remove that folder to "
             "begin the run anew."
         )
+    if best is not None and any(best[1].get(k) != note.get(k) for k in ("data", "experiment")):
+        raise TacitError(
+            f"The checkpoint in {str(folder)!r} is damaged (its best round is one of another run); "
+            "remove that folder to begin the run anew."
+        )
     if best is not None and note.get("rounds_done"):
         # one that is newer than the last state was saved just before a kill, and comes again
         chosen, done = best[0].round_number, note["rounds_done"]

@@ -30,7 +30,7 @@ from tacit.experiment.sealed import (
     file_checksum,
 )
 from tacit.experiment.spec import Experiment
-from tacit.experiment.toml import require_writable
+from tacit.experiment.toml import dumps, require_writable
 from tacit.experiment.watch import Silent, Watcher
 from tacit.files import append_line, reading, write_text
 
@@ -48,6 +48,7 @@ class Progress:
     seconds: float = 0.0
     cpu_seconds: float = 0.0
     data: str = ""  # the mark of the data on which the rounds were played
+    experiment: str = ""  # the checksum of the experiment that played them
     metrics: str = ""  # the checksum of their lines
 
 
@@ -153,7 +154,9 @@ class _Run:
         self.experiment, self.prepared, self.course = experiment, prepared, course
         self.folder, self.record, self.threads, self.watch = folder, record, threads, watch
         self.checkpoint_seconds = checkpoint_seconds
-        self.progress = Progress(data=record.digest.mark)
+        self.progress = Progress(
+            data=record.digest.mark, experiment=checksum(dumps(experiment).encode())
+        )
         self.records: list[dict[str, Any]] = []
         self.stop_asked = False
         self.clock = (time.perf_counter(), time.process_time())
@@ -233,8 +236,12 @@ class _Run:
         self._tick()
         self.progress.rounds_done = len(self.records)
         self.progress.metrics = file_checksum(self.folder.metrics_file)
-        self.course.save_best(self.folder.checkpoint_dir / "best", {"data": self.progress.data})
+        self.course.save_best(self.folder.checkpoint_dir / "best", self._origin())
         self.course.save(self.folder.checkpoint_dir / "last", asdict(self.progress))
+
+    def _origin(self) -> dict[str, str]:
+        """What a state says of where it comes from."""
+        return {"data": self.progress.data, "experiment": self.progress.experiment}
 
     def _tick(self) -> None:
         now = (time.perf_counter(), time.process_time())
@@ -266,6 +273,11 @@ class _Run:
                 f"The checkpoint in {where!r} was made on other data than data/digest.json says; "
                 "begin the run anew in another --out."
             )
+        if progress.experiment != self.progress.experiment:
+            raise TacitError(
+                f"The checkpoint in {where!r} was made with other settings than experiment.toml "
+                "says; bring those back, or begin the run anew in another --out."
+            )
         return progress
 
     def _lines(self, done: int) -> list[str]:
@@ -292,7 +304,7 @@ class _Run:
         self._tick()
         selected = self.progress.selected_round
         if keep_model:
-            self.course.save_best(self.folder.model_dir, {"data": self.progress.data})
+            self.course.save_best(self.folder.model_dir, self._origin())
         else:
             self.record.drop_tables()
         scores, split = self.course.best_scores(), self.prepared.split
