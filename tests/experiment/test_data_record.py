@@ -34,6 +34,7 @@ from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
 from tacit.experiment.spec import Experiment
 from tacit.experiment.sweep import sweep
+from tacit.experiment.sweep_result import Sweep
 from tacit.experiment.toml import dumps
 from tacit.testing.worlds import ragged
 
@@ -176,6 +177,19 @@ def test_no_reader_of_a_finished_run_takes_other_data(
         said = refusal(call)
         assert "has changed since the run at " in said, name
         assert words in said or "compare" in name, (name, said)
+
+
+def test_a_sweep_does_not_mix_runs_in_two_orders_of_lines(plays: Path, tmp_path: Path) -> None:
+    def swept(values: str) -> Sweep:
+        over = [f"local.epochs={values}"]
+        return sweep("fedmf", over, tmp_path / "s", data=str(plays), rounds=1)
+
+    before = swept("1,2")
+    shuffled(plays)
+    assert [row.validation for row in swept("1,2").rows] == [row.validation for row in before.rows]
+    said = refusal(lambda: swept("1,2,3"))
+    assert "local.epochs=1, seed 0 and local.epochs=3, seed 0 do not compare" in said
+    assert "its lines stood in another order" in said
 
 
 def test_a_sweep_does_not_use_runs_on_other_data(plays: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from tacit.errors import TacitError
 from tacit.evaluation.ranking import DivergedError
 from tacit.evaluation.significance import Spread
 from tacit.experiment.compare import finish
-from tacit.experiment.data_record import DataNow
+from tacit.experiment.data_record import DataNow, require_one_data
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.grid import (
     Axis,
@@ -62,12 +62,16 @@ def sweep(
     grid = experiments_of(method, axes, seeds, settings)
     rows, notes = [], []
     data = DataNow()
+    first: dict[Any, tuple[str, dict[str, Any]]] = {}  # of each data and protocol in the grid
     for point, experiments in zip(points(axes), grid, strict=True):
         place = Path(out) / point_folder(axes, point)
         folders = [place / f"seed{experiment.seed}" for experiment in experiments]
         try:
             for experiment, folder in zip(experiments, folders, strict=True):
                 finish(experiment, folder, threads, watch, data)
+                here = (f"{point_text(axes, point)}, seed {experiment.seed}", _result(folder))
+                before = first.setdefault((experiment.data, experiment.protocol), here)
+                require_one_data((before[0], here[0]), (before[1], here[1]))
         except DivergedError:
             notes.append(
                 f"{point_text(axes, point)} diverged with seed {experiment.seed}, so it has no "
@@ -88,7 +92,7 @@ def _setting(
     protocol = experiments[0].protocol
     selected_by = protocol.select_metric
     names = tuple(dict.fromkeys((selected_by, *shown_metrics(selected_by), *SHOWN)))
-    results = [RunFolder(folder).result() for folder in folders]
+    results = [_result(folder) for folder in folders]
     spread = Spread.of([result["test_released"]["validation_value"] for result in results])
     files = [RunFolder(folder) for folder in folders]
     ranks = [read_ranks(one.verified(one.ranks_file)) for one in files]
@@ -107,9 +111,13 @@ def _setting(
     )
 
 
+def _result(folder: Path) -> dict[str, Any]:
+    return RunFolder(folder).result()
+
+
 def _first_result(rows: Sequence[Setting]) -> Mapping[str, Any] | None:
     runs = [run for row in rows for run in row.runs]
-    return RunFolder(Path(runs[0])).result() if runs else None
+    return _result(Path(runs[0])) if runs else None
 
 
 def _sweep(
