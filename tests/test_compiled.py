@@ -12,10 +12,12 @@ import shutil
 import subprocess
 import sys
 import types
+from collections import namedtuple
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 from numba.core.dispatcher import Dispatcher
@@ -129,16 +131,18 @@ def test_a_pull_changes_results_as_a_fresh_clone_does(tmp_path: Path, engine: st
 
 # A kernel `caller` with everything it can be made of; each case changes one thing.
 WHOLE = """
+from collections import namedtuple
 from tacit.compiled import compiled
 import other
 
 _STEP = 3
 _TABLE = np.array([1.0, 2.0])
 _PAIR = (1, 2.5)
+_NAMED = namedtuple("Named", "first second")(1.0, 2.0)
 
 @compiled(error_model="numpy")
 def callee(x):
-    return x + 1
+    return x + 1 + other.NEAR
 
 def make(cell):
     @compiled(error_model="numpy")
@@ -150,15 +154,16 @@ inner = make(5)
 
 @compiled(error_model="numpy", fastmath={"contract", "arcp"})
 def caller(x):
-    return callee(x) + inner(x) + _STEP + _TABLE[0] + _PAIR[1] + other.FAR + np.sqrt(x)
+    y = callee(x) + inner(x)
+    return y + _STEP + _TABLE[0] + _PAIR[1] + other.FAR + np.sqrt(x) * _NAMED.first
 """
 
 CHANGES = {
     "its own code": ("np.sqrt(x)", "np.exp(x)"),
     "a constant in its code": ("_PAIR[1]", "_PAIR[0]"),
-    "a callee's code": ("return x + 1", "return x - 1"),
-    "a callee's constant": ("return x + 1", "return x + 2"),
-    "a callee's kind of constant": ("return x + 1", "return x + 1.0"),
+    "a callee's code": ("return x + 1 ", "return x - 1 "),
+    "a callee's constant": ("return x + 1 ", "return x + 2 "),
+    "a callee's kind of constant": ("return x + 1 ", "return x + 1.0 "),
     "a callee's flags": ('"numpy")\ndef callee', '"numpy", fastmath=True)\ndef callee'),
     "its flags": ('fastmath={"contract", "arcp"}', 'fastmath={"contract"}'),
     "a number it reads": ("_STEP = 3", "_STEP = 4"),
@@ -166,16 +171,18 @@ CHANGES = {
     "an array it reads": ("[1.0, 2.0]", "[1.0, 2.5]"),
     "the kind of an array": ("[1.0, 2.0])", "[1.0, 2.0], np.float32)"),
     "a tuple it reads": ("(1, 2.5)", "(1, 2.25)"),
+    "the order of names in a tuple it reads": ("first second", "second first"),
     "a closed-over value": ("make(5)", "make(6)"),
     "a default": ("default=4", "default=5"),
-    "a constant of another module": ("import other", "import others as other"),
+    "a constant of another module": ("import other", "import farther as other"),
+    "a constant that a callee reads there": ("import other", "import nearer as other"),
 }
 
 
 def made_from(text: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    for name, value in (("other", 1.5), ("others", 1.25)):
+    for name, far, near in (("other", 1.5, 1.0), ("farther", 1.25, 1.0), ("nearer", 1.5, 2.0)):
         module = types.ModuleType(name)
-        module.FAR = value  # type: ignore[attr-defined]
+        module.FAR, module.NEAR = far, near  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, name, module)
     found: dict[str, Any] = {"np": np, "__name__": "whole"}
     exec(text, found)
@@ -188,6 +195,25 @@ def test_all_that_a_kernel_is_made_of_counts(what: str, monkeypatch: pytest.Monk
     assert WHOLE.count(old) == 1
     before = made_from(WHOLE, monkeypatch)
     assert made_from(WHOLE.replace(old, new), monkeypatch) != before
+
+
+def test_the_order_of_names_in_an_argument_counts() -> None:
+    one, other = namedtuple("Pair", "a b"), namedtuple("Pair", "b a")
+
+    @compiled(error_model="numpy")
+    def difference(pair):  # type: ignore[no-untyped-def]
+        return pair.a - pair.b
+
+    def path(value: object) -> Path | None:
+        kept, codegen = difference._cache, difference.targetctx.codegen()
+        found: Path | None = kept._path((numba.typeof(value),), codegen)
+        return found
+
+    if cache_folder() is None:
+        pytest.skip("no folder to keep kernels in")
+    assert path(one(1.0, 2.0)) == path(one(3.0, 4.0))
+    assert path(one(1.0, 2.0)) != path(other(1.0, 2.0))
+    assert path((one(1.0, 2.0), 1)) != path((other(1.0, 2.0), 1))
 
 
 def test_lines_comments_and_the_order_of_flags_do_not_count(

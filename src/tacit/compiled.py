@@ -116,7 +116,8 @@ class KernelCache(NullCache):
             made_of = contents(self.kernel)
         except TypeError:
             return None
-        whole = repr((made_of, str(sig), codegen.magic_tuple(), _compiler()))
+        named = [fields for value in sig for fields in _fields(value)]
+        whole = repr((made_of, str(sig), named, codegen.magic_tuple(), _compiler()))
         function = self.kernel.py_func
         name = f"{function.__module__}.{function.__qualname__}".replace("<", "").replace(">", "")
         return folder / f"{name[-100:]}-{hashlib.sha256(whole.encode()).hexdigest()[:40]}"
@@ -132,18 +133,35 @@ def contents(kernel: Any) -> str:
     return hashlib.sha256("\n".join(_told(kernel, frozenset(), {})).encode()).hexdigest()
 
 
-def _told(value: Any, names: frozenset[str], seen: dict[int, int]) -> Iterator[str]:
+def _fields(value: Any) -> Iterator[str]:
+    """The names in order of what a type of an argument calls by name: numba's own name of such a
+    type leaves them out, and a kernel that was compiled reads places."""
+    if isinstance(value, numba.types.BaseNamedTuple):
+        yield f"{value.instance_class.__qualname__} {value.fields!r}"
+    if isinstance(value, numba.types.BaseTuple):
+        for one in value.types:
+            yield from _fields(one)
+    if isinstance(value, numba.types.Optional):
+        yield from _fields(value.type)
+
+
+_Seen = dict[tuple[int, frozenset[str]], int]
+
+
+def _told(value: Any, names: frozenset[str], seen: _Seen) -> Iterator[str]:
     """Lines that tell a value which a kernel reads; `names` are those its code mentions.
 
-    What was told before is only referred to, so kernels that call themselves end here too.
+    What was told before is only referred to, so kernels that call themselves end here too. Of a
+    module only what is named is told, so one that others name more of is told again.
     """
+    told = (id(value), names if isinstance(value, types.ModuleType) else frozenset())
     if isinstance(value, _PLAIN):
         yield f"{type(value).__name__} {value!r}"
     elif isinstance(value, np.ndarray | np.generic):
         content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
         yield f"{value.dtype} {value.shape} {content}"
     elif isinstance(value, tuple | list):
-        yield f"{type(value).__name__} {len(value)}"
+        yield f"{type(value).__name__} {len(value)} {getattr(value, '_fields', ())!r}"
         for one in value:
             yield from _told(one, names, seen)
     elif isinstance(value, set | frozenset):
@@ -151,14 +169,14 @@ def _told(value: Any, names: frozenset[str], seen: dict[int, int]) -> Iterator[s
     elif isinstance(value, dict):
         for key in sorted(value):
             yield from _told((key, value[key]), names, seen)
-    elif id(value) in seen:
-        yield f"as before {seen[id(value)]}"
+    elif told in seen:
+        yield f"as before {seen[told]}"
     elif name := _library_name(value):
         yield f"library {name}"
     elif isinstance(value, type) and issubclass(value, tuple) and hasattr(value, "_fields"):
         yield f"fields {value.__module__}.{value.__qualname__} {value._fields!r}"
     elif isinstance(value, Dispatcher | types.FunctionType | types.ModuleType):
-        seen[id(value)] = len(seen)
+        seen[told] = len(seen)
         yield from _told_inside(value, names, seen)
     else:
         raise TypeError(f"A kernel reads {value!r}, whose contents cannot be told.")
@@ -167,7 +185,7 @@ def _told(value: Any, names: frozenset[str], seen: dict[int, int]) -> Iterator[s
 def _told_inside(
     value: Dispatcher | types.FunctionType | types.ModuleType,
     names: frozenset[str],
-    seen: dict[int, int],
+    seen: _Seen,
 ) -> Iterator[str]:
     if isinstance(value, types.ModuleType):
         yield from _told_names(vars(value), names, seen)
@@ -183,9 +201,7 @@ def _told_inside(
         yield from _told_names(value.__globals__, names, seen)
 
 
-def _told_names(
-    found: dict[str, Any], names: frozenset[str], seen: dict[int, int]
-) -> Iterator[str]:
+def _told_names(found: dict[str, Any], names: frozenset[str], seen: _Seen) -> Iterator[str]:
     for name in sorted(names & found.keys()):
         yield f"name {name}"
         yield from _told(found[name], names, seen)
