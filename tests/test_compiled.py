@@ -198,7 +198,8 @@ def test_all_that_a_kernel_is_made_of_counts(what: str, monkeypatch: pytest.Monk
 
 
 def test_the_order_of_names_in_an_argument_counts() -> None:
-    one, other = namedtuple("Pair", "a b"), namedtuple("Pair", "b a")
+    one: Any = namedtuple("Pair", "a b")
+    other: Any = namedtuple("Pair", "b a")
 
     @compiled(error_model="numpy")
     def difference(pair):  # type: ignore[no-untyped-def]

@@ -34,6 +34,7 @@ from tacit.data.drawing import REDRAW_CODES
 from tacit.data.sampling import Sampling
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.loop import LoopEngine
+from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
 from tacit.experiment.course import course_of
@@ -54,6 +55,7 @@ from tacit.local.joint import Joint
 from tacit.local.reconstruct import Reconstruct
 from tacit.objectives.bce import BinaryCrossEntropy
 from tacit.objectives.bpr import PairwiseRanking
+from tacit.server.beside import TablesBeside
 from tacit.server.clusters import ClusterMean
 from tacit.server.graph import GraphMean
 from tacit.server.steps import ServerSteps
@@ -97,6 +99,9 @@ PLACES: dict[str, Method] = {
         LinearHead(4), sync=GroupKept(0.5), local=TURNS, server=ClusterMean(3, iterations=3)
     ),
     "pulled": Method(MlpHead(4, (3, 1)), sync=Proximal(5.0), local=JOINT, server=GraphMean()),
+    "beside": Method(
+        DotProduct(4), sync=Proximal(5.0), local=JOINT, server=TablesBeside(GraphMean())
+    ),
     "clipped": Method(DotProduct(4), local=JOINT, channel=(Dense(), Clip(0.5))),
     "gaussian": Method(DotProduct(4), local=JOINT, channel=(Dense(), Clip(0.5), Gaussian(0.1))),
     "laplace": Method(DotProduct(4), local=JOINT, channel=(Dense(), Laplace(0.1))),
@@ -202,6 +207,7 @@ BEHAVIOURS: dict[str, dict[str, Override]] = {
     },
     "graph_mean": {"meet": shrunk_meeting, "links": lambda old: lambda self, s: s > -1.0},
     "cluster_mean": {"meet": shrunk_meeting},
+    "tables_beside": {"meet": shrunk_meeting},
 }
 ELSEWHERE = {
     "federated": "a value with slots, which has no behaviour of its own",
@@ -342,6 +348,101 @@ def test_a_bound_on_gradients_sees_the_encoder_and_not_its_views() -> None:
         inner = replace(held.inner, gradient_clip=0.05)  # type: ignore[type-var]
         bounded = replace(PLACES[place], local=Held(inner))
         assert differs(assert_paths_agree(bounded, TRAIN), parent_trace(place))
+
+
+class AllRowsKept(Replace):
+    """Every client keeps all rows that it ranks with, and not only those that it touched."""
+
+    @property
+    def rows(self) -> Literal["touched", "all"]:  # type: ignore[override]
+        return "all"
+
+
+class AnchoredAndKept(Anchored):
+    @property
+    def scores_with(self) -> Literal["global", "tuned"]:  # type: ignore[override]
+        return "tuned"
+
+
+@pytest.mark.parametrize("rule", [AllRowsKept(keep=True), AnchoredAndKept(50.0)])
+def test_there_is_room_for_all_rows_that_a_client_ranks_with(rule: Any) -> None:
+    assert_paths_agree(Method(DotProduct(4), sync=rule, local=JOINT), TRAIN)
+
+
+class NothingFirst(Joint):
+    def phases(self, epoch: int) -> tuple[Phase, ...]:
+        return (Phase(()), Phase(("model", "items")))
+
+
+@dataclass(frozen=True)
+class Popular:
+    """A scorer with nothing to learn beside the item rows."""
+
+    dim: int = 4
+    linear: tuple[str, str | None] | None = None
+
+    def item_init(self) -> Init:
+        return Init((self.dim,), "normal", 0.1)
+
+    def shared(self) -> dict[str, Init]:
+        return {}
+
+    def private(self) -> dict[str, Init]:
+        return {}
+
+    def score(self, p: Params, x_ND: Tensor) -> Tensor:
+        return x_ND.sum(-1)
+
+
+class Counting(Sgd):
+    """Keeps one number for a client, whatever the shape of what it steps."""
+
+    @property
+    def stateless(self) -> bool:
+        return False
+
+    def init(self, value: Tensor, batch_dims: int) -> Params:
+        return {"count": value.new_zeros(())}
+
+    def update(
+        self, value: Tensor, gradient: Tensor, state: Params, rate: float
+    ) -> tuple[Tensor, Params]:
+        count = state["count"] + 1
+        return value - rate / count * gradient, {"count": count}
+
+
+class CountingOn(Counting):
+    @property
+    def lifetime(self) -> Literal["round", "persistent"]:
+        return "persistent"
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        Method(DotProduct(4), local=NothingFirst(items=ROWS, batch=16)),
+        Method(Popular(), local=JOINT),
+        Method(Popular(), local=TURNS),
+        Method(Popular(), sync=Replace(keep=True), local=JOINT),
+        Method(DotProduct(4), local=Joint(Counting(0.1), Counting(0.1), batch=8)),
+        Method(DotProduct(4), local=Joint(CountingOn(0.1), Sgd(0.1), batch=8)),
+        Method(LinearHead(4), sync=AdaptiveGuidance(0.5, 1, 2, Counting(0.1)), local=TURNS),
+    ],
+    ids=("phase", "joint", "in turns", "tuned", "count", "count for ever", "gate"),
+)
+def test_what_the_loop_plays_is_played_in_blocks(method: Method) -> None:
+    assert_paths_agree(method, TRAIN)
+
+
+class Unweighted(BinaryCrossEntropy):
+    def loss(self, logit_N: Tensor, label_N: Tensor, weight_N: Tensor) -> Tensor:
+        return torch.nn.functional.binary_cross_entropy_with_logits(logit_N, label_N)
+
+
+def test_a_loss_that_counts_padding_is_refused() -> None:
+    method = Method(DotProduct(4), local=JOINT, objective=Unweighted())
+    with pytest.raises(TacitError, match=r"Unweighted counts samples of weight 0.*weight_N"):
+        algorithm_for(method, TRAIN)
 
 
 class Focal(BinaryCrossEntropy):

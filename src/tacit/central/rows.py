@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from tacit.compiled import compiled
-from tacit.core.capabilities import steps_entrywise
+from tacit.core.capabilities import stacked_slots, steps_entrywise
 from tacit.core.optim import Adam, Optimiser, Sgd
 from tacit.core.types import Params
 
@@ -25,7 +25,7 @@ def with_row_moments(tables: Params, optimiser: Optimiser) -> Params:
     """
     full = dict(tables)
     for leaf, value in tables.items():
-        full |= {f"{leaf}/{slot}": start for slot, start in optimiser.init(value, 1).items()}
+        full |= {f"{leaf}/{slot}": start for slot, start in stacked_slots(optimiser, value).items()}
     return full
 
 

@@ -11,10 +11,14 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
+import torch
+from torch import Tensor
+
 from tacit.core.crowd import PlaysCrowds, StepsInPlace
 from tacit.core.direct import AbsorbsBlocks, DirectMethod, KeepsHistoryRows
 from tacit.core.optim import Optimiser, Sgd
 from tacit.core.parts import MeetsInPlace, ServerRule, TableRule, Viewed
+from tacit.core.types import Params
 
 
 def defines(part: object, *names: str) -> bool:
@@ -49,6 +53,20 @@ def steps_entrywise(optimiser: Optimiser) -> bool:
     """
     written = defines(optimiser, "entrywise", "init", "update")
     return written and bool(getattr(optimiser, "entrywise", False))
+
+
+def stacked_slots(optimiser: Optimiser, value: Tensor) -> Params:
+    """What an optimiser begins with for each of some stacked values. One that does not say that it
+    is entrywise is asked for each alone, and may keep what it likes: a count, a norm.
+
+    >>> from tacit.core.optim import Adam
+    >>> stacked_slots(Adam(), torch.ones(3, 2))["steps"].tolist()
+    [0.0, 0.0, 0.0]
+    """
+    if steps_entrywise(optimiser):
+        return optimiser.init(value, 1)
+    each = [optimiser.init(one, 0) for one in value]
+    return {slot: torch.stack([slots[slot] for slots in each]) for slot in each[0]}
 
 
 def splits_views(encoder: object) -> TypeGuard[Viewed]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING
 
+import torch
+
 from tacit.channel.dense import Dense
 from tacit.core.method import Method
 from tacit.core.parts import (
@@ -25,6 +27,8 @@ from tacit.core.types import ITEMS, OWN_ITEMS
 from tacit.errors import TacitError
 from tacit.items.mixture import Mixture
 from tacit.local.held import Held
+from tacit.objectives.bce import BinaryCrossEntropy
+from tacit.objectives.bpr import PairwiseRanking
 from tacit.server.beside import TablesBeside
 from tacit.server.clusters import ClusterMean
 from tacit.server.graph import GraphMean
@@ -43,6 +47,7 @@ MANY_EXAMPLES = 10**9  # more than anybody has: what a client may count for at m
 def check(algorithm: Algorithm) -> None:
     """All checks, in the order in which a person would want to hear of them."""
     _check_numbers(algorithm.method)
+    _check_objective(algorithm.method)
     _check_leaves(algorithm)
     _check_tables(algorithm)
     _check_channel(algorithm.method)
@@ -74,6 +79,21 @@ def _check_numbers(method: Method) -> None:
                 Use("weight them by their examples", "server.weights", "examples"),
                 Use("leave the cap out", "server.cap", None),
             )
+
+
+def _check_objective(method: Method) -> None:
+    """Clients of a block have batches of one length: what fills them up has weight 0."""
+    if type(method.objective) in (BinaryCrossEntropy, PairwiseRanking):
+        return
+    logit_N, label_N = torch.tensor([0.5, -1.0, 2.0, 9.0, -9.0]), torch.tensor([1.0, 0, 0, 0, 1])
+    weight_N = torch.tensor([1 / 3, 1 / 3, 1 / 3, 0, 0])
+    filled = method.objective.loss(logit_N, label_N, weight_N)
+    alone = method.objective.loss(logit_N[:3], label_N[:3], weight_N[:3])
+    if not torch.allclose(filled, alone, rtol=1e-4, atol=1e-6, equal_nan=True):
+        raise TacitError(
+            f"The loss of {type(method.objective).__name__} counts samples of weight 0, which only "
+            "fill a batch up; let it be the sum over samples of weight_N times the loss of each."
+        )
 
 
 def _check_leaves(algorithm: Algorithm) -> None:

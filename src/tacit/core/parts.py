@@ -230,6 +230,8 @@ class Refits(Protocol):
 
 @runtime_checkable
 class Objective(Protocol):
+    """The loss of a batch. `weight_N` is 1 / batch size, and 0 on padding, which must not count."""
+
     def loss(self, logit_N: Tensor, label_N: Tensor, weight_N: Tensor) -> Tensor: ...
 
 

@@ -237,7 +237,7 @@ def _meet(
 ) -> None:
     """A server that reads single tables gets those that arrived, and gives back what it makes."""
     server = algorithm.method.server
-    if isinstance(server, TablesBeside):  # the other half of it has its turn in `server_step`
+    if type(server) is TablesBeside:  # the other half of it has its turn in `server_step`
         server = server.tables
     assert isinstance(server, TableRule)
     user_P = participants.user_P[participants.reports_P]

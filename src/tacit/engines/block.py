@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch.func import vmap
 
-from tacit.core.capabilities import is_plain_descent, steps_entrywise
+from tacit.core.capabilities import is_plain_descent, stacked_slots, steps_entrywise
 from tacit.core.compose import Algorithm
 from tacit.core.types import PAST, PAST_WEIGHT, Batch, Params
 from tacit.engines.compiled import Block, descent_of
@@ -89,7 +89,7 @@ class BlockRun:
         moved = () if self.in_place else self.algorithm.row_leaves
         values = {**self.p, **{leaf: self.rows[leaf] for leaf in moved}}
         slots = {
-            leaf: self.algorithm.optimiser(leaf).init(value, 1)
+            leaf: stacked_slots(self.algorithm.optimiser(leaf), value)
             for leaf, value in values.items()
             if leaf not in self.algorithm.held
         }
@@ -133,6 +133,8 @@ class BlockRun:
                 weight_BN = weight_SBW[step, :active]
                 for number, phase in enumerate(phases):
                     leaves = [leaf for g in phase.groups for leaf in self.algorithm.leaves(g)]
+                    if not leaves:
+                        continue
                     loss_B = self._step(leaves, active, index, label_BN, weight_BN)
                     if number == 0:
                         samples_B = (weight_BN > 0).sum(1)

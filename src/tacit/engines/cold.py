@@ -20,7 +20,7 @@ from tacit.engines.row_scorer import RowScorer
 from tacit.engines.scoring import Scorer
 from tacit.engines.state import State
 from tacit.errors import TacitError
-from tacit.sync.anchored import GUIDE, Anchored
+from tacit.sync.anchored import GUIDE
 
 PREFIX = "cold."
 DRAWS = 1024  # of noise per round: a stream's number is round * DRAWS + draw
@@ -110,7 +110,7 @@ class ColdServer:
     def _keep(self, state: State, p: Params) -> None:
         others = {n: leaf for n, leaf in state.server.items() if not n.startswith(PREFIX)}
         state.server = others | {f"{PREFIX}{name}": leaf for name, leaf in p.items()}
-        if isinstance(self.algorithm.method.sync, Anchored):  # clients are pulled to these
+        if GUIDE in self.algorithm.shared:  # clients are pulled to these
             state.shared[GUIDE] = self.rows(state, self.warm_W)
 
     def rows(self, state: State, item_C: np.ndarray, draw: int = 0) -> torch.Tensor:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch.func import vmap
 
-from tacit.core.capabilities import steps_entrywise
+from tacit.core.capabilities import stacked_slots, steps_entrywise
 from tacit.core.compose import Algorithm
 from tacit.core.parts import Guided, TableRule
 from tacit.core.types import ITEMS, OWN_ITEMS, PAST, PAST_WEIGHT, Params
@@ -113,7 +113,7 @@ def _fit_gates(
         leaf: state.private[leaf][users] for leaf in algorithm.model_leaves if leaf in state.private
     }
     gates = {leaf: state.private[leaf][users] for leaf in sync.gate_leaves}
-    slots = {leaf: sync.gate_optimiser.init(value, 1) for leaf, value in gates.items()}
+    slots = {leaf: stacked_slots(sync.gate_optimiser, value) for leaf, value in gates.items()}
     rate = sync.gate_optimiser.rate_at(round_number, algorithm.task.n_items)
 
     def loss(

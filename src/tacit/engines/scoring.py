@@ -89,13 +89,13 @@ class Scorer:
         shared = {leaf: everything[leaf] for leaf in needed if leaf in everything}
         if self.positives is not None and algorithm.method.items.reads_history:
             private |= self._past(algorithm, shared, private, user_B)
-        scores = self._map(shared, private)
+        scores = self._map(shared, private, len(user_B))
         if state.tuned is None:
             return scores.cpu().numpy()
         assert state.broadcast is not None
         fresh = state.fresh_U[user_B]
         if fresh.any():
-            started = self._map({**shared, ITEMS: state.broadcast}, private)
+            started = self._map({**shared, ITEMS: state.broadcast}, private, len(user_B))
             scores = torch.where(torch.from_numpy(fresh)[:, None], started, scores)
         return self._overlay(scores.numpy(), user_B, shared, private)
 
@@ -175,8 +175,10 @@ class Scorer:
             past[PAST_WEIGHT] = weight_BH.to(past[leaf + PAST])
         return past
 
-    def _map(self, shared: Params, private: Params) -> torch.Tensor:
+    def _map(self, shared: Params, private: Params, count: int) -> torch.Tensor:
         score = self._ranking[0].score
+        if not private:  # everybody ranks alike
+            return score(shared).repeat(count, 1)
         return vmap(lambda own: score({**shared, **own}))(private)
 
     def _overlay(

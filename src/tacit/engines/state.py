@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from tacit import streams
+from tacit.core.capabilities import stacked_slots
 from tacit.core.compose import Algorithm
 from tacit.core.parts import GradientRule
 from tacit.core.types import ITEMS, Init, Params
@@ -81,7 +82,8 @@ def require_clients_memory(
     method = algorithm.method
     floats = sum(init.count for init in algorithm.private.values()) * train.n_users
     if method.sync.scores_with == "tuned":
-        room_U = TunedRows.room(train, method.sampling, method.local.epochs)
+        epochs, rows = method.local.epochs, method.sync.rows
+        room_U = TunedRows.room(train, method.sampling, epochs, rows)
         floats += int(room_U.sum()) * algorithm.table_width
     needed, free = copies * floats * width, available_bytes()
     if free is None or needed <= free:
@@ -117,7 +119,12 @@ def initial_state(
     if method.sync.scores_with == "tuned":
         state.broadcast = shared[ITEMS].clone()
         state.tuned = TunedRows.allocate(
-            train, method.sampling, method.local.epochs, algorithm.table_width, dtype
+            train,
+            method.sampling,
+            method.local.epochs,
+            algorithm.table_width,
+            dtype,
+            method.sync.rows,
         )
     if method.local.model.lifetime == "persistent":
         state.moments = _initial_moments(algorithm, state, train.n_users)
@@ -149,6 +156,6 @@ def _initial_moments(algorithm: Algorithm, state: State, n_users: int) -> Params
             if leaf in state.private
             else state.shared[leaf].expand(n_users, *state.shared[leaf].shape)
         )
-        for slot, start in algorithm.optimiser(leaf).init(value, 1).items():
+        for slot, start in stacked_slots(algorithm.optimiser(leaf), value).items():
             moments[f"{leaf}/{slot}"] = start.clone()
     return moments

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 import torch
@@ -26,9 +27,15 @@ class TunedRows:
 
     @classmethod
     def allocate(
-        cls, train: TrainView, sampling: Sampling, epochs: int, dim: int, dtype: torch.dtype
+        cls,
+        train: TrainView,
+        sampling: Sampling,
+        epochs: int,
+        dim: int,
+        dtype: torch.dtype,
+        rows: Literal["touched", "all"] = "touched",
     ) -> TunedRows:
-        room_U = cls.room(train, sampling, epochs)
+        room_U = cls.room(train, sampling, epochs, rows)
         start_U1 = np.concatenate([[0], np.cumsum(room_U)]).astype(np.int64)
         total = int(start_U1[-1])
         return cls(
@@ -39,8 +46,15 @@ class TunedRows:
         )
 
     @staticmethod
-    def room(train: TrainView, sampling: Sampling, epochs: int) -> np.ndarray:
-        """How many rows each user can touch in one round."""
+    def room(
+        train: TrainView,
+        sampling: Sampling,
+        epochs: int,
+        rows: Literal["touched", "all"] = "touched",
+    ) -> np.ndarray:
+        """How many rows each user can touch in one round, or all where a rule moves all."""
+        if rows == "all":
+            return np.full(train.n_users, train.n_items)
         draws = epochs if sampling.redraw_code == REDRAW_CODES["epoch"] else 1
         return np.minimum(samples_per_user(train, sampling) * draws, train.n_items)
 
