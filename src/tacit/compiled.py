@@ -136,12 +136,13 @@ def contents(kernel: Any) -> str:
 def _fields(value: Any) -> Iterator[str]:
     """The names in order of what a type of an argument calls by name: numba's own name of such a
     type leaves them out, and a kernel that was compiled reads places."""
-    if isinstance(value, numba.types.BaseNamedTuple):
+    kinds: Any = numba.types
+    if isinstance(value, kinds.BaseNamedTuple):
         yield f"{value.instance_class.__qualname__} {value.fields!r}"
-    if isinstance(value, numba.types.BaseTuple):
+    if isinstance(value, kinds.BaseTuple):
         for one in value.types:
             yield from _fields(one)
-    if isinstance(value, numba.types.Optional):
+    if isinstance(value, kinds.Optional):
         yield from _fields(value.type)
 
 
