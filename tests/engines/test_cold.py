@@ -22,7 +22,7 @@ from tacit.methods.mdifffr import cold_pfedrec
 from tacit.plugins import cold
 from tacit.plugins.fedrkg import fedrkg
 from tacit.plugins.fusion import fedmr
-from tacit.sync.anchored import GUIDE
+from tacit.sync.anchored import GUIDE, Anchored
 
 COLD = among_cold_items(CLEAN)
 SPLIT = split_dataset(planted_dataset(n_users=60, n_items=90), COLD)
@@ -140,3 +140,23 @@ def test_the_loop_gives_the_generator_the_same_table():
         engine.round(algorithm, train, state, everybody(train), 0)
         server.after_round(state)
     torch.testing.assert_close(server.rows(state, server.cold_C), states[0], rtol=1e-9, atol=1e-9)
+
+
+class AnchoredByAnother:
+    """A rule that is no subclass of `Anchored`, and is pulled to the same table."""
+
+    def __init__(self) -> None:
+        self._rule = Anchored(50.0)
+
+    def __getattr__(self, name: str) -> object:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self._rule, name)
+
+
+def test_any_rule_that_declares_a_guide_is_given_it():
+    known = course(cold.ridge(replace(pfedrec(8), sync=Anchored(50.0))))
+    other = course(cold.ridge(replace(pfedrec(8), sync=AnchoredByAnother())))
+    assert known.state.shared[GUIDE].abs().max() > 0
+    for leaf, value in known.state.shared.items():
+        torch.testing.assert_close(other.state.shared[leaf], value, rtol=1e-3, atol=1e-4)

@@ -76,11 +76,14 @@ class CompositionError(TacitError):
 
     >>> str(CompositionError("fedrkg and pie both decide", LeaveOut(("pie",))))
     'fedrkg and pie both decide; drop --with pie.'
+    >>> str(CompositionError("pie and pie both decide", LeaveOut(("pie",)), LeaveOut(("pie",))))
+    'pie and pie both decide; drop --with pie.'
     """
 
     def __init__(self, problem: str, *remedies: Remedy) -> None:
         self.problem, self.remedies = problem, remedies
-        super().__init__(f"{problem}; {', or '.join(remedy.words for remedy in remedies)}.")
+        words = dict.fromkeys(remedy.words for remedy in remedies)  # a plug-in may stand twice
+        super().__init__(f"{problem}; {', or '.join(words)}.")
 
 
 def _with(value: Any, steps: list[str], new: Any) -> Any:
