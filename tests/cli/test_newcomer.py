@@ -182,17 +182,17 @@ def test_ratings_must_be_there(tacit, plays):
 
 
 def test_rules_of_a_source_keep_their_order():
-    from tacit.data.load import _own_rules, _together
+    from tacit.data.load import _together, own_rules
     from tacit.data.rules import KCore, MinRating, MinUser, PositiveRating
 
-    own = _own_rules(4.0, 3, 2)
+    own = own_rules(4.0, 3, 2)
     assert _together((PositiveRating(), MinUser(5)), own) == [
         MinRating(4.0),
         PositiveRating(),
         MinUser(3),
         KCore(2),
     ]
-    assert _together((KCore(5),), _own_rules(None, 3, None)) == [KCore(5), MinUser(3)]
+    assert _together((KCore(5),), own_rules(None, 3, None)) == [KCore(5), MinUser(3)]
 
 
 @pytest.mark.parametrize("command", ["train", "compare", "sweep", "audit"])

@@ -39,7 +39,7 @@ HEAD = replace(pfedrec(dim=5), backbone=MlpHead(5, (3, 1)))
 PLAIN = {
     "fedncf": TOWER,
     "fedncf of one layer": fedncf(dim=5, layers=(1,)),
-    "fedncf, private scorer": with_private_scorer(TOWER),
+    "fedncf, private scorer": with_private_scorer(TOWER, "fedrkg"),
     "fedncf + dual": dual_personalised(TOWER),
     "fedncf, tables that never meet": personal_table(TOWER),
     "fedncf, fitted anew": replace(TOWER, local=Reconstruct(Sgd(0.5), Sgd(0.5, per_item=4.0))),

@@ -53,7 +53,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "own rules": {"method": "popularity", "sets": ["protocol.name=mine"]},
     "seldom validated": {"method": "fedmf", "rounds": 7, "sets": ["evaluate_every=3"]},
     "one round": {"method": "fedmf", "rounds": 1},
-    "noise": {"method": "fedmf", "plugins": ["laplace:scale=0.1"], "rounds": 2},
+    "noise": {"method": "fedmf", "plugins": ["clip:bound=1", "laplace:scale=0.1"], "rounds": 2},
 }
 COLD = ("generator", "generator among all", "central on untouched items")
 

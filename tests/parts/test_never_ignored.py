@@ -200,7 +200,7 @@ BEHAVIOURS: dict[str, dict[str, Override]] = {
     "clip": {"factor": scaled(0.5), "add_noise": scaled(0.9)},
     "gaussian": NOISE,
     "laplace": NOISE,
-    "mean": {"step": halfway, "weight": lambda old: lambda self, n: 2.0 if n > 8 else 1.0},
+    "mean": {"step": halfway, "weight": lambda old: lambda self, n: 1.0 if n > 8 else 0.5},
     "server_steps": {
         "optimiser": lambda old: lambda self, is_table: Sgd(0.02),
         "weight": lambda old: lambda self, n: float(n) ** 0.5,

@@ -44,7 +44,7 @@ def load(
     [3, 2]
     """
     name = str(name_or_path)
-    decide, own = Duplicates(duplicates), _own_rules(min_rating, min_user, core)
+    decide, own = Duplicates(duplicates), own_rules(min_rating, min_user, core)
     if name == PLANTED:
         return decide.apply(_planted(columns, own))
     source = SOURCES.get(name)
@@ -137,9 +137,7 @@ def _planted(columns: Mapping[str, str] | None, own: Sequence[Rule]) -> Dataset:
     return planted_dataset()
 
 
-def _own_rules(
-    min_rating: float | None, min_user: int | None, core: int | None
-) -> tuple[Rule, ...]:
+def own_rules(min_rating: float | None, min_user: int | None, core: int | None) -> tuple[Rule, ...]:
     """The rules that the caller asks for."""
     return (
         *(() if min_rating is None else (MinRating(min_rating),)),

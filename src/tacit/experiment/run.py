@@ -78,8 +78,8 @@ def run(
     >>> result["metrics"]["full"]["HR@10"] == result["reference"]["full"]["popularity"]["HR@10"]
     True
     """
-    require_writable(experiment)
     experiment.check()
+    require_writable(experiment)
     prepared = prepare(experiment)
     folder = RunFolder(Path(out))
     folder.refuse_another(experiment, resume=resume)

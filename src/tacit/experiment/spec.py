@@ -10,6 +10,7 @@ from tacit.core.compose import compose
 from tacit.core.direct import DirectMethod
 from tacit.core.method import Method
 from tacit.core.types import Task
+from tacit.data.load import own_rules
 from tacit.data.protocol import CLEAN, Protocol
 from tacit.engines.participation import Participation
 from tacit.errors import TacitError, shown
@@ -73,6 +74,7 @@ class Experiment:
                 f"The data's name {self.data.name!r} is no valid text, so no file can record it; "
                 "rename the file."
             )
+        own_rules(self.data.min_rating, self.data.min_user, self.data.core)  # each checks itself
         self.participation.check()
         parse_metric(self.protocol.select_metric)
         if self.protocol.patience is not None and self.protocol.patience < 1:
