@@ -29,7 +29,7 @@ MEASURED = ("seconds", "cpu_seconds", "threads", "run")
 RECORDS = ("experiment.toml", "run.json", "checksums.json", "data/digest.json")
 # Which files a command reads; a file that none reads is damaged once, under the first command.
 READS = {
-    "train --resume": (*RECORDS, "metrics.jsonl", "checkpoint/", "sealed/"),
+    "train --resume": (*RECORDS, "metrics.jsonl", "checkpoint/"),
     "recommend": (*RECORDS, "data/", "model/", "catalogue/"),
     "evaluate": (*RECORDS, "data/", "ranks.parquet"),
     "compare": (*RECORDS, "ranks.parquet"),
@@ -249,7 +249,7 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
             resolve(method, data=str(data), rounds=5, seed=seed)
             for data, seed in ((plays, 0), (other, 1))
         )
-        resume = ["train", method, *flags, "--resume", "--out", "RUN", "--json"]
+        resume = ["train", method, *flags, "--threads", "1", "--resume", "--out", "RUN", "--json"]
         for end in ("finished", "stopped"):
             folders = [place / f"{method} {end}{which}" for which in ("", " twin")]
             for folder, experiment in zip(folders, (own, twin), strict=True):

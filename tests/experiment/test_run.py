@@ -27,6 +27,7 @@ from tacit.experiment.result import read_ranks
 from tacit.experiment.run import run
 from tacit.experiment.spec import Experiment
 from tacit.experiment.watch import Silent
+from tacit.testing.worlds import ragged
 
 STILL = ("local.model.rate=0", "local.items.rate=0")  # nothing moves, so all rounds are equal
 MEASURED = ("seconds", "cpu_seconds", "threads", "run", "engine")
@@ -509,3 +510,24 @@ def test_other_runs_write_no_recall(tmp_path: Path) -> None:
     run(experiment, tmp_path / "one")
     (line,) = lines_of(tmp_path / "one")
     assert list(line["valid"]["full"]) == ["HR@10", "NDCG@10"]
+
+
+def test_the_numbers_do_not_follow_the_threads_of_torch(tmp_path: Path) -> None:
+    """FedSpectral on few people turns the last bits of a sum into another ranking."""
+    rows = ragged().interactions
+    lines = [
+        f"{rows.users[user]},{rows.items[item]},{time}"
+        for time, (user, item) in enumerate(zip(rows.user_N, rows.item_N, strict=True))
+    ]
+    plays = tmp_path / "plays.csv"
+    plays.write_text("user,item,time\n" + "\n".join(lines) + "\n", encoding="utf-8")
+    before, found = torch.get_num_threads(), {}
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            run(resolve("fedspectral", data=str(plays), rounds=5), tmp_path / str(threads))
+            assert torch.get_num_threads() == threads
+            found[threads] = read_ranks(tmp_path / str(threads) / "ranks.parquet").full.above_H
+    finally:
+        torch.set_num_threads(before)
+    assert np.array_equal(found[1], found[2])

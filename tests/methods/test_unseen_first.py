@@ -51,7 +51,7 @@ def test_orders_without_a_model_on_ku(
     """Expectations over ties, of which KU has many: 426 of its 560 items have five interactions."""
     experiment = resolve(method, data="ninerec-ku", protocol="fedmr", sets=sets)
     result = run(experiment, tmp_path / "one")
-    assert result["split"] == "labels by time"
+    assert result["split"] == "labels"
     assert result["counts"]["train"] == 3081
     full, breakdown = result["metrics"]["full"], result["breakdown"]
     assert full["HR@50"] == pytest.approx(hit, abs=5e-6)

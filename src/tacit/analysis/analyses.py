@@ -18,6 +18,7 @@ from tacit.analysis.groups import groups
 from tacit.analysis.inference import inference
 from tacit.analysis.modalities import modalities
 from tacit.analysis.router import router
+from tacit.engines.chunks import one_torch_thread
 from tacit.errors import TacitError, nearest
 from tacit.experiment.data_record import OLD
 from tacit.experiment.watch import Watcher
@@ -55,6 +56,7 @@ ANALYSES: dict[str, Analysis] = {
 }
 
 
+@one_torch_thread()
 def analyse(
     name: str,
     folders: Sequence[str | Path],

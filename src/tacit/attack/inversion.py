@@ -15,6 +15,7 @@ import numpy as np
 from tacit import streams
 from tacit.attack.attackers import ATTACKERS, FLOOR
 from tacit.attack.measures import Measures, differences, leakage, measure
+from tacit.engines.chunks import one_torch_thread
 from tacit.errors import TacitError
 
 FEWEST_KNOWN = 10  # of which one is held out from training
@@ -74,6 +75,7 @@ class Inversion:
         return leakage(attempt.mean, self.floor.mean, control.mean)
 
 
+@one_torch_thread()
 def invert(
     embedding_RCD: np.ndarray, content_CF: np.ndarray, *, leaked: float = 0.2, seeds: int = 5
 ) -> Inversion:

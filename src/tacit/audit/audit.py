@@ -14,6 +14,7 @@ from tacit.audit.subject import Subject
 from tacit.core.central import CentralMethod
 from tacit.data.parts import settled
 from tacit.data.split import cautions
+from tacit.engines.chunks import one_torch_thread
 from tacit.experiment.course import course_of
 from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.spec import Experiment
@@ -73,6 +74,7 @@ class Audit:
         )
 
 
+@one_torch_thread()
 def audit(
     experiment: Experiment,
     *,
@@ -102,7 +104,7 @@ def audit(
         dataset=experiment.data.name,
         protocol=protocol.name,
         clean=protocol.is_clean,
-        split=f"{rule.kind} by {rule.order}",
+        split=rule.text,
         seed=experiment.seed,
         users=subject.users,
         rounds=rounds,

@@ -32,7 +32,7 @@ def list_names() -> None:
     protocols = [
         [
             protocol.name,
-            f"{protocol.split.kind} by {protocol.split.order}",
+            protocol.split.text,
             protocol.duplicates,
             protocol.negatives_exclude,
             f"{protocol.select_metric}, {protocol.select_on}",

@@ -52,13 +52,14 @@ class DataDigest:
 
     @property
     def mark(self) -> str:
-        """All of it that decides numbers, in one digest.
+        """All of it in one digest, by which a checkpoint and a model know the record of their run.
 
         >>> len(DataDigest("", "", "", "", "", "").mark)
         24
         """
         content = sorted(f"{name}={value}" for name, value in self.content.items())
-        whole = (self.users, self.items, self.interactions, self.split, *content)
+        kept = (self.users, self.items, self.interactions, self.split, self.times, self.order)
+        whole = (*kept, *content)
         return _hex("\n".join(whole).encode())
 
     def reading(self, tables: Collection[str]) -> DataDigest:

@@ -42,6 +42,17 @@ class SplitRule:
         """
         return self.kind in ("cold", "cold_published")
 
+    @property
+    def text(self) -> str:
+        """How results name the split: the order is said where it decides.
+
+        >>> SplitRule().text, SplitRule("labels").text, SplitRule("ratio").text
+        ('leave_one_out by time', 'labels', 'ratio at random')
+        """
+        if self.kind in ("leave_one_out", "released"):
+            return f"{self.kind} by {self.order}"
+        return "ratio at random" if self.kind == "ratio" else self.kind
+
 
 @dataclass(frozen=True)
 class Protocol:

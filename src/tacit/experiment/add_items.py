@@ -14,6 +14,7 @@ from tacit.content.items import read_items
 from tacit.content.new_content import TITLE, Given, NewTable, new_tables, optional_columns
 from tacit.content.recipes import recipes_of
 from tacit.data.modalities import Modalities
+from tacit.engines.chunks import one_torch_thread
 from tacit.errors import TacitError
 from tacit.experiment.catalogue import NewItems, read_catalogue, refuse_known, write_version
 from tacit.experiment.cold_model import ColdModel, load_cold_model
@@ -39,6 +40,7 @@ class Added:
     unused: tuple[str, ...]
 
 
+@one_torch_thread()
 def add_items(
     folder: str | Path, items: str | Path, given: Given | None = None, id_column: str | None = None
 ) -> Added:

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from tacit.data.dataset import Dataset
+from tacit.engines.chunks import one_torch_thread
 from tacit.engines.explain import fused
 from tacit.errors import TacitError, listed, shown
 from tacit.experiment.explain import Reason, reasons
@@ -29,6 +30,7 @@ class Recommendation:
     new: bool = False  # joined after training
 
 
+@one_torch_thread()
 def recommend(
     folder: str | Path,
     *,

@@ -136,7 +136,7 @@ def make_result(
         "dataset": experiment.data.name,
         "protocol": protocol.name,
         "clean": protocol.is_clean,
-        "split": rule.kind if rule.is_cold else f"{rule.kind} by {rule.order}",
+        "split": rule.text,
         "preset": experiment.preset,
         "seed": experiment.seed,
         # what validation chose among: a closed form has settings where others have rounds

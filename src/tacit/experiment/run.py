@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from tacit.engines.chunks import one_torch_thread
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric, parse_metric, summary
 from tacit.evaluation.ranking import rank
@@ -56,6 +57,7 @@ class RunInterruptedError(TacitError):
     """Ctrl-C: the run stopped between two rounds, and its checkpoint is on disk."""
 
 
+@one_torch_thread()
 def run(
     experiment: Experiment,
     out: str | Path,
