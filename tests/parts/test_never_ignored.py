@@ -496,3 +496,31 @@ def test_a_channel_link_that_looks_at_several_norms_sees_one() -> None:
     other = overriding(Clip(0.5), "factor", lambda old: lambda self, norm: norm / norm.sum() / 2)
     method = replace(PLACES["clipped"], channel=(Dense(), other))
     assert np.isfinite(assert_paths_agree(method, TRAIN).state.loss)
+
+
+class OwnBrightness(Replace):
+    """A rule with a number of its own for each client, which is no table."""
+
+    def private(self, table: Init) -> dict[str, Init]:
+        return {"brightness": Init((1,), "normal", 0.5)}
+
+    def read(self, p: Params) -> Tensor:
+        return p[ITEMS] * (1 + p["brightness"])
+
+
+def test_a_leaf_of_a_rule_of_ones_own_is_read_on_every_path() -> None:
+    other = replace(PLACES["dot"], sync=OwnBrightness())
+    assert differs(assert_paths_agree(other, TRAIN), parent_trace("dot"))
+
+
+class Branching(BinaryCrossEntropy):
+    def loss(self, logit_N: Tensor, label_N: Tensor, weight_N: Tensor) -> Tensor:
+        return super().loss(logit_N, label_N, weight_N) * (
+            1 + float((label_N * weight_N).sum().item() > 0.5)
+        )
+
+
+def test_a_part_that_cannot_be_mapped_is_one_sentence() -> None:
+    other = replace(PLACES["dot"], objective=Branching())
+    with pytest.raises(TacitError, match=r"cannot be mapped over clients .*without \.item\(\)"):
+        trace(other, TRAIN, CohortEngine(WIDE), rounds=1)

@@ -94,6 +94,19 @@ class Algorithm:
         return tuple(leaf for leaf in tables if leaf not in self.row_leaves)
 
     @cached_property
+    def constant_leaves(self) -> tuple[str, ...]:
+        """What the rule declares beside tables and gates: it is read, and nothing moves it."""
+        sync, table = self.method.sync, self._table
+        gates = sync.gate_leaves if isinstance(sync, Guided) else ()
+        moved = {*self.row_leaves, *self.model_leaves, *gates}
+        declared = {**sync.shared(table), **sync.private(table)}
+        return tuple(
+            leaf
+            for leaf, init in declared.items()
+            if leaf not in moved and init.shape != table.shape
+        )
+
+    @cached_property
     def model_leaves(self) -> tuple[str, ...]:
         """What the scorer and the item encoder learn besides the item rows, in a fixed order."""
         backbone = self.method.backbone

@@ -6,6 +6,9 @@ own gradient. Gathering rows, stepping and scattering stay outside of the map, i
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import torch
 from torch.func import vmap
@@ -17,6 +20,30 @@ from tacit.engines.compiled import Block, descent_of
 from tacit.engines.draws import BlockDraws
 from tacit.engines.kernels.rows import scatter_add
 from tacit.engines.state import State
+from tacit.errors import TacitError
+
+
+@contextmanager
+def said_if_unmapped() -> Iterator[None]:
+    """A part that cannot be mapped over clients is refused in a sentence.
+
+    >>> with said_if_unmapped():
+    ...     vmap(lambda x: x * x.item())(torch.ones(2))
+    Traceback (most recent call last):
+    tacit.errors.TacitError: A part of this method cannot be mapped over clients (vmap: It looks \
+like you're calling .item() on a Tensor); write it for tensors of any client, without .item() and \
+without branches that depend on data.
+    """
+    try:
+        yield
+    except RuntimeError as error:
+        if not str(error).startswith("vmap"):
+            raise
+        what = str(error).split(". ")[0]
+        raise TacitError(
+            f"A part of this method cannot be mapped over clients ({what}); write it for tensors "
+            "of any client, without .item() and without branches that depend on data."
+        ) from error
 
 
 class BlockRun:
@@ -69,6 +96,12 @@ class BlockRun:
             self.rows[leaf] = row_BRD.view(size, rows, -1)
         self.offset_B1 = torch.arange(size, device=device)[:, None] * rows
         self.content = {leaf: value.to(device) for leaf, value in algorithm.content.items()}
+        self.constant: Params = {  # of the rule's own: read by every client, moved by none
+            leaf: shared[leaf].expand(size, *shared[leaf].shape)
+            if leaf in shared
+            else state.private[leaf][self.user_B].to(device)
+            for leaf in algorithm.constant_leaves
+        }
         self.past_BH, self.weight_BH = self._past(past)
         self.summed: Params = {}  # gradients of held leaves, by client
         for leaf in algorithm.held - {*self.still}:
@@ -177,7 +210,8 @@ class BlockRun:
         # mapped here and not kept: a method of its own in a field would make the block a cycle, and
         # tables of gigabytes would wait for the collector
         map_loss = vmap(self._loss, in_dims=(0, 0, 0, 0, None))
-        loss_B = map_loss(q, {**read, **constant}, label_BN, weight_BN, {**self.still, **felt})
+        with said_if_unmapped():
+            loss_B = map_loss(q, {**read, **constant}, label_BN, weight_BN, {**self.still, **felt})
         self._pool(felt, loss_B)
         gradients = dict(
             zip(named, torch.autograd.grad(loss_B.sum(), free, materialize_grads=True), strict=True)
@@ -239,8 +273,8 @@ class BlockRun:
             gradients[leaf] = gradient * scale_B.view(active, *[1] * (gradient.dim() - 1))
 
     def _constants(self, active: int, index: torch.Tensor) -> Params:
-        """Content of the samples, and of the histories with their weights."""
-        constant: Params = {}
+        """Leaves of the rule alone, content of the samples and of histories, and their weights."""
+        constant = {leaf: value[:active] for leaf, value in self.constant.items()}
         if self.content:
             item = self.item_BR.view(-1)
             dtype = next(iter(self.rows.values())).dtype

@@ -13,6 +13,7 @@ from tacit.core.capabilities import splits_views
 from tacit.core.compose import Algorithm
 from tacit.core.types import ITEMS, OWN_ITEMS, PAST, PAST_WEIGHT, Params
 from tacit.data.views import Lists
+from tacit.engines.block import said_if_unmapped
 from tacit.engines.claims import linear_leaves, overlays_linear, score_claim
 from tacit.engines.flat_network import FlatNetwork
 from tacit.engines.kernels.perceptron_scores_cpu import score_perceptron
@@ -85,6 +86,7 @@ class Scorer:
             return compiled
         algorithm, everything = self._ranking
         needed = {*algorithm.model_leaves, *algorithm.row_leaves, *algorithm.content}
+        needed |= {*algorithm.constant_leaves}
         private = {leaf: state.private[leaf][users] for leaf in needed if leaf in state.private}
         shared = {leaf: everything[leaf] for leaf in needed if leaf in everything}
         if self.positives is not None and algorithm.method.items.reads_history:
@@ -179,7 +181,8 @@ class Scorer:
         score = self._ranking[0].score
         if not private:  # everybody ranks alike
             return score(shared).repeat(count, 1)
-        return vmap(lambda own: score({**shared, **own}))(private)
+        with said_if_unmapped():
+            return vmap(lambda own: score({**shared, **own}))(private)
 
     def _overlay(
         self, score_BI: np.ndarray, user_B: np.ndarray, shared: Params, private: Params
