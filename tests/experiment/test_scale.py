@@ -112,7 +112,8 @@ import torch
 
 torch.set_num_threads(1)
 import tacit.experiment.run as running
-from tacit.engines import memory, state
+from tacit import memory
+from tacit.engines import state
 from tacit.errors import TacitError
 from tacit.experiment.resolve import resolve
 

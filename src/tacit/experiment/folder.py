@@ -115,6 +115,10 @@ class RunFolder:
         return self.path / "catalogue"
 
     @property
+    def has_checkpoint(self) -> bool:
+        return (self.checkpoint_dir / "last" / "state.json").exists()
+
+    @property
     def finished(self) -> bool:
         return self.result_file.is_file()
 

@@ -97,7 +97,9 @@ def run(
         try:
             folder.open(experiment, resume=resume)
             folder.clear_parts()
-            record = DataRecord.read(folder) or DataRecord.write(folder, experiment, prepared)
+            # as long as no round is kept the record is that of the data at hand
+            record = DataRecord.read(folder) if folder.has_checkpoint else None
+            record = record or DataRecord.write(folder, experiment, prepared)
             running = _Run(
                 experiment, prepared, course, folder, record, threads, watch or Silent(), pause
             )
@@ -122,7 +124,7 @@ def _same_data(experiment: Experiment, folder: RunFolder, prepared: Prepared) ->
     if record is not None:
         record.require(experiment.data.name, prepared.digest, prepared)
         return record.arranged(prepared, experiment.protocol)
-    if (folder.checkpoint_dir / "last" / "state.json").exists():
+    if folder.has_checkpoint:
         raise TacitError(
             f"The run at {str(folder.path)!r} has no record of its data (data/digest.json is lost, "
             "or an older version began it), so it cannot go on safely; begin it anew in another "
