@@ -9,6 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
+from tacit.data.load import load
 from tacit.data.readers import from_frame, read_path
 from tacit.errors import TacitError
 
@@ -222,3 +223,15 @@ def test_frame_without_columns() -> None:
 def test_frame_with_a_wrong_name() -> None:
     with pytest.raises(TacitError, match="no column 'usr'; did you mean 'user'"):
         from_frame(pd.DataFrame({"user": [1], "item": [2]}), user="usr", item="item")
+
+
+def test_labels_may_be_words(tmp_path: Path) -> None:
+    file = tmp_path / "plays.csv"
+    file.write_text("user,item,split\na,x,train\na,y, Valid\na,z,test\n", encoding="utf-8")
+    columns = {"user": "user", "item": "item", "label": "split"}
+    label_N = load(str(file), columns=columns).interactions.label_N
+    assert label_N is not None
+    assert label_N.tolist() == [0, 1, 2]
+    file.write_text("user,item,split\na,x,train\na,y,maybe\n", encoding="utf-8")
+    with pytest.raises(TacitError, match=r"'split' of .*plays\.csv"):
+        load(str(file), columns=columns)

@@ -17,6 +17,8 @@ _DAYS = ("%Y-%m-%d",)
 _MOMENTS = tuple(f"%Y-%m-%d{between}{clock}" for between in " T" for clock in ("%T%.f", "%R"))
 _ZONED = tuple(f"{moment}%#z" for moment in _MOMENTS)
 _EXACT = 2.0**53  # float64 holds every whole number below this
+# Split labels as people write them out.
+_PARTS = {"train": 0, "valid": 1, "validation": 1, "val": 1, "vali": 1, "test": 2}
 
 
 def interactions_from(
@@ -143,13 +145,18 @@ def _numbers(column: pl.Series, where: str, kind: str = "a number") -> np.ndarra
 
 
 def _labels(column: pl.Series, where: str) -> np.ndarray:
+    if column.dtype == pl.String:  # words that say the same, where a file has them throughout
+        words = column.str.strip_chars().str.to_lowercase()
+        coded = words.replace_strict(_PARTS, default=None, return_dtype=pl.Int64)
+        if coded.null_count() == 0:
+            return coded.to_numpy()
     label_N = _numbers(column, where)
     outside = ~np.isin(label_N, (0, 1, 2))
     if outside.any():
         row = int(np.flatnonzero(outside)[0])
         raise TacitError(
             f"Column {shown(column.name)} of {where!r} is {str(column[row])[:60]} in data row "
-            f"{row + 1}; a split label must be 0 (train), 1 (validation) or 2 (test)."
+            f"{row + 1}; a split label must be 0 (train), 1 (valid) or 2 (test)."
         )
     return label_N
 
