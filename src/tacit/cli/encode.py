@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from tacit.cli import options
-from tacit.cli.machine import one_torch_thread
+from tacit.cli.machine import ready_to_compute
 from tacit.cli.output import say, say_json
 from tacit.errors import TacitError
 
@@ -70,7 +70,7 @@ def encode(
     done: list[Encoding] = []
     for modality, source in sources.items():
         if chosen[modality] != BUILT_IN[modality]:
-            one_torch_thread()  # the quickest for small networks, and it always sums alike
+            ready_to_compute()
         loaded = load_encoder(chosen[modality], modality, download=download)
         bar = ItemsBar()
         try:

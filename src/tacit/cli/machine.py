@@ -17,16 +17,11 @@ def cores() -> int:
 
 
 def ready_to_compute() -> None:
-    """What every command does before it trains or scores: one thread for torch, and a word on
-    stderr should kernels have to be compiled first."""
-    from tacit.cli.progress import tell_of_compiling
-
-    one_torch_thread()
-    tell_of_compiling()
-
-
-def one_torch_thread() -> None:
-    """Clients are small, so torch's own threads cost more than they bring; kernels have theirs."""
+    """What every command does before it trains or scores: one thread for torch (`engines/chunks.py`
+    says why), and a word on stderr should kernels have to be compiled first."""
     import torch
 
+    from tacit.cli.progress import tell_of_compiling
+
     torch.set_num_threads(1)
+    tell_of_compiling()

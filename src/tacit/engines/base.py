@@ -27,7 +27,6 @@ from tacit.core.types import ITEMS, OWN_ITEMS, Params
 from tacit.data.views import TrainView
 from tacit.engines.participation import Participants, everybody
 from tacit.engines.state import State, first_values
-from tacit.server.beside import TablesBeside
 
 
 class Engine(Protocol):
@@ -237,8 +236,6 @@ def _meet(
 ) -> None:
     """A server that reads single tables gets those that arrived, and gives back what it makes."""
     server = algorithm.method.server
-    if type(server) is TablesBeside:  # the other half of it has its turn in `server_step`
-        server = server.tables
     assert isinstance(server, TableRule)
     user_P = participants.user_P[participants.reports_P]
     if not len(user_P):
