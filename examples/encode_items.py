@@ -15,9 +15,9 @@ from PIL import Image
 
 from tacit.content.encode import encode_table
 from tacit.content.encoders import load_encoder
-from tacit.content.images import Images
-from tacit.content.items import read_items
-from tacit.content.texts import Texts
+from tacit.content.sources import Images
+from tacit.content.sources import read_items
+from tacit.content.sources import Texts
 from tacit.data.load import load
 from tacit.data.planted import planted_dataset
 

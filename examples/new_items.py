@@ -15,12 +15,12 @@ import polars as pl
 from PIL import Image
 
 import tacit
-from tacit.content.new_content import Given
+from tacit.content.recipes import Given
 from tacit.data.planted import planted_dataset
-from tacit.data.planted_images import STYLES, draw_images
-from tacit.data.planted_words import GENRES, write_descriptions, write_titles
-from tacit.experiment.add_items import add_items
-from tacit.experiment.person_scores import OpenRun, known_scores
+from tacit.data.planted import STYLES, draw_images
+from tacit.data.planted import GENRES, write_descriptions, write_titles
+from tacit.run.add_items import add_items
+from tacit.run.recommend import OpenRun, known_scores
 
 n_items = int(sys.argv[1]) if len(sys.argv) > 1 else 100
 rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 60

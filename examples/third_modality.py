@@ -11,14 +11,14 @@ from dataclasses import replace
 import numpy as np
 
 from tacit.data.dataset import Dataset
-from tacit.data.modalities import FeatureTable, Modalities
+from tacit.data.dataset import FeatureTable, Modalities
 from tacit.data.planted import planted_dataset
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
-from tacit.experiment.course import course_of
-from tacit.experiment.spec import Experiment
+from tacit.run.trainer import course_of
+from tacit.run.experiment import Experiment
 from tacit.methods import fcf
 from tacit.plugins.fusion import fedmr
 

@@ -28,11 +28,11 @@ from tacit.compiled import KEPT, cache_folder, compiled, contents
 
 SOURCE = Path(tacit.__file__).parent
 
-# `client_keys` stands in data/drawing.py and calls `stream_key` of streams.py.
+# `client_keys` stands in data/sampling.py and calls `stream_key` of streams.py.
 KEYS = """
 import json
 import numpy as np
-from tacit.data.drawing import client_keys
+from tacit.data.sampling import client_keys
 found = client_keys(7, 2, 0, 1, np.uint64(12345))
 stats = client_keys.stats
 print(json.dumps({"keys": [int(key) for key in found], "hits": sum(stats.cache_hits.values())}))

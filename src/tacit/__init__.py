@@ -16,58 +16,56 @@ if TYPE_CHECKING:
     from tacit.analysis.analyses import analyse
     from tacit.core.compose import compose
     from tacit.core.method import Method
-    from tacit.data.dataset import Dataset
+    from tacit.data.dataset import Dataset, Modalities
     from tacit.data.interactions import Interactions
     from tacit.data.load import load
-    from tacit.data.modalities import Modalities
     from tacit.data.protocol import CLEAN, Protocol
-    from tacit.data.readers.frame import from_frame
+    from tacit.data.readers.table import from_frame
     from tacit.data.split import split_dataset
     from tacit.engines.cohort import CohortEngine
+    from tacit.engines.draws import Participation
     from tacit.engines.loop import LoopEngine
-    from tacit.engines.participation import Participation
     from tacit.evaluation.metrics import metric
     from tacit.evaluation.ranking import rank
-    from tacit.experiment.compare import compare
-    from tacit.experiment.evaluate import evaluate
-    from tacit.experiment.recommend import recommend
-    from tacit.experiment.resolve import resolve
-    from tacit.experiment.run import run
-    from tacit.experiment.spec import Experiment
-    from tacit.experiment.sweep import sweep
     from tacit.methods import METHODS
-    from tacit.methods.fedmf import fedmf
-    from tacit.methods.fedncf import fedncf
+    from tacit.methods.factorisation import fedmf, fedncf
     from tacit.methods.pfedrec import pfedrec
+    from tacit.run.evaluate import evaluate
+    from tacit.run.experiment import Experiment
+    from tacit.run.recommend import recommend
+    from tacit.run.resolve import resolve
+    from tacit.run.run import run
+    from tacit.study.compare import compare
+    from tacit.study.sweep import sweep
 
 WHERE = {
     "CLEAN": "tacit.data.protocol",
     "METHODS": "tacit.methods",
     "CohortEngine": "tacit.engines.cohort",
     "Dataset": "tacit.data.dataset",
-    "Experiment": "tacit.experiment.spec",
+    "Experiment": "tacit.run.experiment",
     "Interactions": "tacit.data.interactions",
     "LoopEngine": "tacit.engines.loop",
     "Method": "tacit.core.method",
-    "Modalities": "tacit.data.modalities",
-    "Participation": "tacit.engines.participation",
+    "Modalities": "tacit.data.dataset",
+    "Participation": "tacit.engines.draws",
     "Protocol": "tacit.data.protocol",
     "analyse": "tacit.analysis.analyses",
-    "compare": "tacit.experiment.compare",
+    "compare": "tacit.study.compare",
     "compose": "tacit.core.compose",
-    "evaluate": "tacit.experiment.evaluate",
-    "fedmf": "tacit.methods.fedmf",
-    "fedncf": "tacit.methods.fedncf",
-    "from_frame": "tacit.data.readers.frame",
+    "evaluate": "tacit.run.evaluate",
+    "fedmf": "tacit.methods.factorisation",
+    "fedncf": "tacit.methods.factorisation",
+    "from_frame": "tacit.data.readers.table",
     "load": "tacit.data.load",
     "metric": "tacit.evaluation.metrics",
     "pfedrec": "tacit.methods.pfedrec",
     "rank": "tacit.evaluation.ranking",
-    "recommend": "tacit.experiment.recommend",
-    "resolve": "tacit.experiment.resolve",
-    "run": "tacit.experiment.run",
+    "recommend": "tacit.run.recommend",
+    "resolve": "tacit.run.resolve",
+    "run": "tacit.run.run",
     "split_dataset": "tacit.data.split",
-    "sweep": "tacit.experiment.sweep",
+    "sweep": "tacit.study.sweep",
 }
 
 __all__ = [

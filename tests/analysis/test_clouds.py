@@ -7,10 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tacit.analysis.clouds import Distance, clouds
+from tacit.analysis.clouds import Distance, clouds, replay
+from tacit.analysis.embeddings import Plane
 from tacit.analysis.finished import finished_runs
-from tacit.analysis.projection import Plane
-from tacit.analysis.snapshots import replay
 from tacit.errors import TacitError
 
 

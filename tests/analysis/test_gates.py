@@ -7,11 +7,10 @@ import pytest
 import torch
 
 from tacit.analysis.finished import finished_runs
-from tacit.analysis.gate_means import gate_means
-from tacit.analysis.gates import gates
+from tacit.analysis.gates import gate_means, gates
 from tacit.engines.state import State
 from tacit.errors import TacitError
-from tacit.sync.guidance import AdaptiveGuidance
+from tacit.parts.guidance import AdaptiveGuidance
 
 
 def test_gates_of_two_users_by_hand():

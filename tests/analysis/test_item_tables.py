@@ -6,7 +6,7 @@ import numpy as np
 import torch
 
 from tacit.analysis.finished import finished_runs
-from tacit.analysis.item_tables import adds_global, exchanged, item_vectors, someone_else
+from tacit.analysis.inference import adds_global, exchanged, item_vectors, someone_else
 from tacit.core.types import OWN_ITEMS
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.analysis.embeddings import item_kinds
+from tacit.analysis.embeddings import item_kinds, pca
 from tacit.analysis.finished import finished_runs
 from tacit.analysis.modalities import modalities, nearness, spaces
-from tacit.analysis.projection import pca
 from tacit.core.types import CONTENT
 from tacit.errors import TacitError
 

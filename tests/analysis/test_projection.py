@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.analysis.projection import MOST_ITEMS, Plane, pca, tsne
+from tacit.analysis.embeddings import MOST_ITEMS, Plane, pca, tsne
 from tacit.errors import TacitError
 
 

@@ -10,8 +10,7 @@ import torch
 
 from tacit.analysis.embeddings import auc
 from tacit.analysis.finished import FinishedRun, finished_runs
-from tacit.analysis.router import router
-from tacit.analysis.router_users import user_weights
+from tacit.analysis.router import router, user_weights
 from tacit.errors import TacitError
 
 

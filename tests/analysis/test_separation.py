@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.analysis.separation import separation
+from tacit.analysis.router import separation
 
 
 def test_by_hand():

@@ -7,12 +7,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from tacit.analysis.clouds import expected_seconds, replay, snapshot_rounds
 from tacit.analysis.finished import finished_runs
-from tacit.analysis.snapshots import expected_seconds, replay, snapshot_rounds
 from tacit.core.types import ITEMS
 from tacit.errors import TacitError
-from tacit.experiment.cold_model import load_cold_model
-from tacit.experiment.watch import Silent
+from tacit.run.add_items import load_cold_model
+from tacit.run.run import Silent
 
 
 class Counting(Silent):

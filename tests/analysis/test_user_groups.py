@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.analysis.user_groups import (
+from tacit.analysis.groups import (
     activity,
     ends,
     ordered,

@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.attack.attackers import ATTACKERS
-from tacit.attack.ridge import PENALTIES, ridge
-from tacit.attack.standard import Standard
+from tacit.attack.attackers import ATTACKERS, PENALTIES, Standard, ridge
 
 
 def world(kind: str) -> tuple[np.ndarray, np.ndarray]:

@@ -8,11 +8,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from tacit.audit.alone import twin_alone
 from tacit.audit.audit import CHECKS, Audit, audit
-from tacit.audit.data_checks import repeats, tied_times
-from tacit.audit.draws import drawn_less
-from tacit.audit.scores import unseen
+from tacit.audit.checks import drawn_less, repeats, tied_times
+from tacit.audit.scores import twin_alone, unseen
 from tacit.audit.subject import Subject
 from tacit.data.dataset import Dataset
 from tacit.data.interactions import Interactions
@@ -20,11 +18,11 @@ from tacit.data.protocol import CLEAN, FEDMR, FEDRKG, PFEDREC, Protocol, SplitRu
 from tacit.data.split import split_dataset
 from tacit.evaluation.ranking import Evaluation
 from tacit.evaluation.ranks import Ranks
-from tacit.experiment.prepare import Prepared
-from tacit.experiment.resolve import resolve
-from tacit.experiment.spec import Experiment
 from tacit.methods import Ease, Popularity, fedncf, local_only, pfedrec
-from tacit.sync.isolated import Isolated
+from tacit.parts.sync import Isolated
+from tacit.run.experiment import Experiment
+from tacit.run.prepare import Prepared
+from tacit.run.resolve import resolve
 from tacit.testing.worlds import noise
 
 ROUNDS = 12

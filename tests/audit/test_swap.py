@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.audit.swap import swap_test
+from tacit.audit.subject import swap_test
 from tacit.data.dataset import Dataset
 from tacit.data.interactions import Interactions
 from tacit.data.protocol import CLEAN, FEDMR, PFEDREC, Protocol, SplitRule

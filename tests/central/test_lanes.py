@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tacit.central.lanes import LANES, backward, forward
+from tacit.central.tower import LANES, backward, forward
 
 # relu([1 -2 3 0.5 -1] x + 0.25) with x = (lane, 1, 1, 1, 1): lane + 0.75, and its negative + 0.5
 WEIGHT_KJ = np.array([[1.0, -1.0], [-2.0, 2.0], [3.0, -3.0], [0.5, -0.5], [-1.0, 1.0]])

@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.central.pairs import TOWER, PairModel
+from tacit.central.pairs import TOWER, PairModel, Samples, draw_epoch
 from tacit.central.rows import Law
-from tacit.central.samples import Samples, draw_epoch
 from tacit.core.optim import Adam, Sgd
 from tacit.core.types import Params
 from tacit.data.protocol import CLEAN

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from tacit.central.samples import draw_epoch
+from tacit.central.pairs import draw_epoch
 from tacit.data.protocol import CLEAN, PFEDREC
 from tacit.data.sampling import Sampling, draw_samples
 from tacit.data.split import split_dataset

@@ -6,10 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.central.lanes import LANES
-from tacit.central.pairs import TOWER, PairModel
-from tacit.central.samples import Samples
-from tacit.central.tower import TowerModel
+from tacit.central.pairs import TOWER, PairModel, Samples
+from tacit.central.tower import LANES, TowerModel
 from tacit.core.optim import Adam
 from tacit.core.types import Params
 from tacit.data.views import Lists, TrainView

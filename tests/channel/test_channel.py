@@ -6,13 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.channel.clip import Clip
-from tacit.channel.dense import Dense
-from tacit.channel.gaussian import Gaussian
-from tacit.channel.laplace import Laplace
-from tacit.experiment.federated_course import FederatedCourse
-from tacit.experiment.prepare import prepare
-from tacit.experiment.resolve import resolve
+from tacit.parts.channel import Clip, Dense, Gaussian, Laplace
+from tacit.run.prepare import prepare
+from tacit.run.resolve import resolve
+from tacit.run.trainer import FederatedCourse
 from tacit.testing import ChannelTests
 
 

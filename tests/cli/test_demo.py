@@ -13,7 +13,7 @@ from tacit.cli import demo as demo_file
 @pytest.fixture
 def quick(monkeypatch):
     """The demo with three rounds in place of a hundred."""
-    from tacit.experiment import compare as compare_file
+    from tacit.study import compare as compare_file
 
     real = compare_file.compare
 

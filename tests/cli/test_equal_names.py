@@ -11,11 +11,11 @@ import pytest
 
 from tacit.analysis.finished import finished_runs
 from tacit.cli.settings import folder_to_resume
-from tacit.experiment.folder import RunFolder
-from tacit.experiment.names import data_below, dataset_name, dataset_names
-from tacit.experiment.resolve import resolve
-from tacit.experiment.sweep import sweep
-from tacit.experiment.sweep_files import sweep_chart
+from tacit.run.folder import RunFolder
+from tacit.run.names import data_below, dataset_name, dataset_names
+from tacit.run.resolve import resolve
+from tacit.study.sweep import sweep
+from tacit.study.sweep_files import sweep_chart
 
 # Files whose last part without endings is the same, or that of a named source.
 ALIKE = (

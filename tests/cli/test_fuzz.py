@@ -16,14 +16,13 @@ import pytest
 
 from tacit.cli.main import main
 from tacit.content.encode import encode_table
-from tacit.content.items import Items
-from tacit.content.ngrams import NGrams
+from tacit.content.plain import NGrams
 from tacit.content.recipes import recipes_of
-from tacit.content.texts import Texts
+from tacit.content.sources import Items, Texts
 from tacit.data.load import load
 from tacit.errors import TacitError
-from tacit.experiment.resolve import resolve
-from tacit.experiment.toml import dumps
+from tacit.run.resolve import resolve
+from tacit.run.toml import dumps
 
 USERS, ITEMS = 6, 5
 # What is put into files: what parsers, numbers, terminals and recursion stumble over.

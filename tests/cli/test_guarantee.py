@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tacit.experiment.sweep import sweep
-from tacit.experiment.sweep_files import sweep_chart
-from tacit.experiment.sweep_map import sweep_map
+from tacit.study.sweep import sweep
+from tacit.study.sweep_files import sweep_chart, sweep_map
 
 WORDS = "no guarantee"
 NOISY = {

@@ -1,14 +1,10 @@
 """Every generator, held to the battery."""
 
-from tacit.cold.corrected import Corrected
-from tacit.cold.diffusion import Diffusion
-from tacit.cold.features import Features
-from tacit.cold.mapping import Mapping
-from tacit.cold.nearest import Nearest
-from tacit.cold.no_row import NoRow
-from tacit.cold.random_rows import RandomRows
-from tacit.cold.ridge import Ridge
 from tacit.core.optim import Adam
+from tacit.parts.cold.diffusion import Corrected, Diffusion
+from tacit.parts.cold.features import Features
+from tacit.parts.cold.mapping import Mapping
+from tacit.parts.cold.simple import Nearest, NoRow, RandomRows, Ridge
 from tacit.testing import ColdTests
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from tacit.cold.diffusion import Diffusion
 from tacit.core.optim import Adam
-from tacit.diffusion.schedule import Schedule
+from tacit.parts.cold.diffusion import Diffusion
+from tacit.parts.diffusion.process import Schedule
 
 
 def test_generating_is_fixed_by_the_noise_alone(toy: Any) -> None:

@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tacit.cold.features import Features
-from tacit.data.modalities import FeatureTable, Modalities
+from tacit.data.dataset import FeatureTable, Modalities
+from tacit.parts.cold.features import Features
 
 
 def content(seed: int, count: int) -> Modalities:

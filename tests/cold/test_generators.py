@@ -9,19 +9,16 @@ import pytest
 import torch
 
 from tacit import streams
-from tacit.cold.diffusion import Diffusion
-from tacit.cold.features import Features
-from tacit.cold.mapping import Mapping
-from tacit.cold.nearest import Nearest
-from tacit.cold.no_row import NoRow
-from tacit.cold.random_rows import RandomRows
-from tacit.cold.ridge import Ridge
 from tacit.core.cold import ColdStart
 from tacit.core.optim import Adam, Sgd
-from tacit.data.modalities import Modalities
-from tacit.diffusion.schedule import Schedule
+from tacit.data.dataset import Modalities
 from tacit.errors import TacitError
-from tacit.experiment.codec import assign, decode, encode
+from tacit.parts.cold.diffusion import Diffusion
+from tacit.parts.cold.features import Features
+from tacit.parts.cold.mapping import Mapping
+from tacit.parts.cold.simple import Nearest, NoRow, RandomRows, Ridge
+from tacit.parts.diffusion.process import Schedule
+from tacit.run.codec import assign, decode, encode
 
 PARTS: list[Any] = [
     Diffusion(),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from tacit.cold.mapping import Mapping
+from tacit.parts.cold.mapping import Mapping
 
 
 def test_a_round_is_one_full_batch_step_of_adam(toy: Any) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.cold import nearest
-from tacit.cold.nearest import Nearest
+from tacit.parts.cold import simple as nearest
+from tacit.parts.cold.simple import Nearest
 
 FEATURE = torch.tensor([[1.0, 0.0], [10.0, 10.0], [0.0, 2.0], [-1.0, 0.0]])
 TABLE = torch.tensor([[1.0, 0.0], [2.0, 4.0], [4.0, 0.0], [8.0, 8.0]])

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from tacit.cold.no_row import NoRow
+from tacit.parts.cold.simple import NoRow
 
 
 def test_zeros(toy: Any) -> None:

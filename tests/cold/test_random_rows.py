@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from tacit.cold.random_rows import RandomRows
+from tacit.parts.cold.simple import RandomRows
 
 
 def test_rows_have_the_law_of_the_table() -> None:

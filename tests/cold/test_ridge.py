@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tacit.cold.ridge import Ridge
+from tacit.parts.cold.simple import Ridge
 
 
 def fitted(ridge: Ridge, table: Tensor, feature: Tensor) -> dict[str, Tensor]:

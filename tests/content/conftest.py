@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tacit.content.items import Items
-from tacit.content.texts import Texts
+from tacit.content.sources import Items, Texts
 
 TITLES = (
     "Quiet Harbour",

@@ -12,9 +12,7 @@ from PIL import Image
 
 from tacit.content.clip import load_clip
 from tacit.content.encode import encode_table
-from tacit.content.images import Images
-from tacit.content.items import Items
-from tacit.content.texts import Texts
+from tacit.content.sources import Images, Items, Texts
 from tacit.errors import TacitError
 
 transformers = pytest.importorskip(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from PIL import Image
 
-from tacit.content.colours import Colours
+from tacit.content.plain import Colours
 
 
 def test_one_colour() -> None:

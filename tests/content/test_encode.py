@@ -9,13 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tacit.content.colours import Colours
 from tacit.content.encode import encode_table
-from tacit.content.encoder import About
-from tacit.content.images import Images
-from tacit.content.items import Items
-from tacit.content.ngrams import NGrams
-from tacit.content.texts import Texts
+from tacit.content.encoders import About
+from tacit.content.plain import Colours, NGrams
+from tacit.content.sources import Images, Items, Texts
 from tacit.errors import TacitError
 
 

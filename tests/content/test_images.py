@@ -11,10 +11,9 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from tacit.content.batches import batches_of, encode_batch
-from tacit.content.colours import Colours
-from tacit.content.images import FORMATS, Images, open_image
-from tacit.content.items import Items
+from tacit.content.encode import batches_of, encode_batch
+from tacit.content.plain import Colours
+from tacit.content.sources import FORMATS, Images, Items, open_image
 from tacit.errors import TacitError
 
 ITEMS = Items(("5", "1", "2", "4", "3"), {})

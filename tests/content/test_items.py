@@ -8,7 +8,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from tacit.content.items import read_items
+from tacit.content.sources import read_items
 from tacit.errors import TacitError
 
 CSV = 'item_id,title,plot\n7,"Alien, the",\n8,,A crew\n'

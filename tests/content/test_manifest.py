@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from tacit.content.encode import encode_table
-from tacit.content.ngrams import NGrams
-from tacit.content.texts import Texts
+from tacit.content.plain import NGrams
+from tacit.content.sources import Texts
 from tacit.data.readers import read_path
 from tacit.errors import TacitError
 

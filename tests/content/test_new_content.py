@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from tacit.content.encoder import About
-from tacit.content.items import Items
-from tacit.content.new_content import Given, new_tables, optional_columns
-from tacit.content.ngrams import NGrams
-from tacit.content.recipes import Recipe, recipes_of
+from tacit.content.encoders import About
+from tacit.content.plain import NGrams
+from tacit.content.recipes import Given, Recipe, new_tables, optional_columns, recipes_of
+from tacit.content.sources import Items
 from tacit.errors import TacitError
 
 ITEMS = Items(("a", "b", "c"), {"title": ("Reef", "", "Comet"), "plot": ("", "", "Ice.")})

@@ -8,7 +8,7 @@ import sys
 
 import numpy as np
 
-from tacit.content.ngrams import NGrams
+from tacit.content.plain import NGrams
 
 
 def place(feature: str) -> tuple[int, float]:
@@ -55,7 +55,7 @@ def test_word_order_counts_case_does_not() -> None:
 
 def test_another_process_gives_the_same_numbers() -> None:
     program = (
-        "from tacit.content.ngrams import NGrams; "
+        "from tacit.content.plain import NGrams; "
         "print(NGrams().encode(['Quiet Harbour']).tobytes().hex())"
     )
     said = {

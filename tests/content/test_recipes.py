@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from tacit.content.encode import encode_table
-from tacit.content.items import Items
-from tacit.content.ngrams import NGrams
+from tacit.content.plain import NGrams
 from tacit.content.recipes import Recipe, recipes_of
-from tacit.content.texts import Texts
+from tacit.content.sources import Items, Texts
 from tacit.data.planted import planted_dataset
 from tacit.errors import TacitError
 

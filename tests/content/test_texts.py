@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tacit.content.items import Items
-from tacit.content.texts import Texts
+from tacit.content.sources import Items, Texts
 from tacit.errors import TacitError
 
 ITEMS = Items(("a", "b", "c"), {"title": ("Alien {}", "", "Brazil"), "plot": ("A crew.", "", "")})

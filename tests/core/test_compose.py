@@ -8,23 +8,19 @@ from typing import Any
 
 import pytest
 
-from tacit.backbones.dot import DotProduct
-from tacit.backbones.mlp import SharedMlp
-from tacit.channel.clip import Clip
-from tacit.channel.dense import Dense
-from tacit.channel.gaussian import Gaussian
-from tacit.channel.laplace import Laplace
 from tacit.core.compose import compose
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
 from tacit.core.types import Init, Task
-from tacit.data.modalities import Modalities
+from tacit.data.dataset import Modalities
 from tacit.data.sampling import Sampling
 from tacit.errors import TacitError
-from tacit.items.id_only import IdOnly
 from tacit.methods import fedmf, fedncf, local_only, pfedrec
-from tacit.server.mean import Mean
-from tacit.sync.isolated import Isolated
+from tacit.parts.backbones import DotProduct, SharedMlp
+from tacit.parts.channel import Clip, Dense, Gaussian, Laplace
+from tacit.parts.items import IdOnly
+from tacit.parts.server import Mean
+from tacit.parts.sync import Isolated
 
 ML_100K = Task(n_users=943, n_items=1682)
 TABLE = 1682 * 32  # 53,824

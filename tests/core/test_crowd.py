@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.core.crowd import PlaysCrowds
-from tacit.core.direct import DirectMethod
+from tacit.core.custom import DirectMethod, PlaysCrowds
 from tacit.core.optim import Adam, Sgd
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
-from tacit.engines.direct import DirectEngine
-from tacit.engines.direct_crowd import crowd_of
-from tacit.engines.direct_data import RoundData
-from tacit.engines.participation import Participants
+from tacit.engines.custom import DirectEngine
+from tacit.engines.draws import Participants
+from tacit.engines.ragged import RoundData, crowd_of
 from tacit.methods.fcf_als import FcfAls
 from tacit.methods.feddae import FedDAE
 from tacit.methods.fedpergnn import FedPerGNN

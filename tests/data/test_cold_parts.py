@@ -8,15 +8,14 @@ import numpy as np
 import polars as pl
 import pytest
 
-from tacit.data.cold_parts import part_of_items
 from tacit.data.dataset import Dataset
 from tacit.data.interactions import Interactions
 from tacit.data.load import load
 from tacit.data.planted import planted_dataset
 from tacit.data.protocol import CLEAN, COLD_SPLIT, Protocol, SplitRule, among_cold_items
-from tacit.data.readers.cold_split import read_cold_split
+from tacit.data.readers.published import read_cold_split
 from tacit.data.sampling import Sampling, draw_samples
-from tacit.data.split import split_dataset
+from tacit.data.split import part_of_items, split_dataset
 from tacit.errors import TacitError
 
 COLD = among_cold_items(CLEAN)

@@ -6,11 +6,10 @@ import os
 import numpy as np
 import pytest
 
-from tacit.data.dataset import Dataset
+from tacit.data.dataset import Dataset, FeatureTable, Modalities
 from tacit.data.describe import describe
 from tacit.data.interactions import Interactions
 from tacit.data.load import load
-from tacit.data.modalities import FeatureTable, Modalities
 from tacit.data.rules import Duplicates
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from tacit.cli.main import main
-from tacit.data.download import get
-from tacit.data.manifest import Manifest, ManifestFile, read_manifest
+from tacit.data.download import Manifest, ManifestFile, get, read_manifest
 from tacit.errors import TacitError
 
 BODY = bytes(range(256)) * 1000

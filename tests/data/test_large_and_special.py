@@ -16,15 +16,14 @@ import pytest
 
 import tacit.data.readers.text_file as text_file
 import tacit.memory as memory
-from tacit.content.items import read_items
-from tacit.data.download import get
-from tacit.data.manifest import Manifest, ManifestFile, read_manifest
+from tacit.content.sources import read_items
+from tacit.data.download import Manifest, ManifestFile, get, read_manifest
 from tacit.data.readers import read_path
 from tacit.data.readers.features import read_array, read_feature_ids
 from tacit.data.readers.parquet_file import contents_of, read_parquet
 from tacit.errors import TacitError
-from tacit.experiment.recommend import read_history
-from tacit.experiment.toml import read_config
+from tacit.run.recommend import read_history
+from tacit.run.toml import read_config
 
 
 @pytest.fixture

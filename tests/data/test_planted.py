@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tacit.data.dataset import Dataset
-from tacit.data.planted import SHORTEST_HISTORY, planted_dataset
-from tacit.data.planted_words import GENRES
+from tacit.data.planted import GENRES, SHORTEST_HISTORY, planted_dataset
 from tacit.data.protocol import CLEAN, Protocol, SplitRule
 from tacit.data.split import split_dataset
 from tacit.data.views import HeldOut, Split

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tacit.data.dataset import Dataset
+from tacit.data.dataset import Dataset, FeatureTable, Modalities
 from tacit.data.interactions import Interactions
-from tacit.data.modalities import FeatureTable, Modalities
 from tacit.data.rules import Duplicates, KCore, MinRating, MinUser, PositiveRating
 from tacit.errors import TacitError
 

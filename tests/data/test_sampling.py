@@ -10,10 +10,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.data.dataset import Dataset
-from tacit.data.drawing import client_keys, draw_client, draw_ordered
 from tacit.data.interactions import Interactions
 from tacit.data.protocol import CLEAN, PFEDREC, SplitRule
-from tacit.data.sampling import DrawnNegatives, Sampling, draw_samples, samples_per_user
+from tacit.data.sampling import (
+    DrawnNegatives,
+    Sampling,
+    client_keys,
+    draw_client,
+    draw_ordered,
+    draw_samples,
+    samples_per_user,
+)
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
 from tacit.errors import TacitError

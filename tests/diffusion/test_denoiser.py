@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from tacit.core.types import Params
-from tacit.diffusion.denoiser import Denoiser
 from tacit.errors import TacitError
+from tacit.parts.diffusion.denoiser import Denoiser
 
 
 def drawn(*shape: int, seed: int = 0) -> Tensor:

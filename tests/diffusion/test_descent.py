@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tacit.core.optim import Adam, Optimiser, Sgd
 from tacit.core.types import Params
-from tacit.diffusion.descent import descended, with_memory
+from tacit.parts.diffusion.denoiser import descended, with_memory
 
 
 def _loss(p: Params) -> Tensor:

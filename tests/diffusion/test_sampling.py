@@ -8,10 +8,9 @@ import torch
 from torch import Tensor
 
 from tacit.core.types import Params
-from tacit.diffusion.denoiser import Denoiser
-from tacit.diffusion.sampling import drawn_rows, noise_rows
-from tacit.diffusion.schedule import Schedule
 from tacit.errors import TacitError
+from tacit.parts.diffusion.denoiser import Denoiser
+from tacit.parts.diffusion.process import Schedule, drawn_rows, noise_rows
 
 DENOISER = Denoiser(8, 3)
 

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.diffusion.schedule import Schedule
 from tacit.errors import TacitError
+from tacit.parts.diffusion.process import Schedule
 
 
 def test_the_ten_steps_of_diffrec_as_printed() -> None:

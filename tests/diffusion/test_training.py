@@ -7,9 +7,8 @@ import pytest
 import torch
 
 from tacit.core.optim import Sgd
-from tacit.diffusion.denoiser import Denoiser
-from tacit.diffusion.schedule import Schedule
-from tacit.diffusion.training import Noised, loss_of, noised, trained
+from tacit.parts.diffusion.denoiser import Denoiser
+from tacit.parts.diffusion.process import Noised, Schedule, loss_of, noised, trained
 
 
 def test_rows_are_as_noisy_as_the_schedule_says() -> None:

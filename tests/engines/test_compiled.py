@@ -18,11 +18,10 @@ from tacit.data.views import Lists
 from tacit.engines import block
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.compiled import descent_of
-from tacit.engines.participation import Participation
+from tacit.engines.draws import Participation
 from tacit.methods import cofedrec, fedrap, gpfedrec, pfedrec
-from tacit.objectives.bce import BinaryCrossEntropy
-from tacit.sync.additive import Additive
-from tacit.sync.proximal import Proximal
+from tacit.parts.objectives import BinaryCrossEntropy
+from tacit.parts.sync import Additive, Proximal
 from tacit.testing.play import algorithm_for, same_to, trace
 from tacit.testing.worlds import ragged
 

@@ -9,9 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.channel.clip import Clip
-from tacit.channel.dense import Dense
-from tacit.channel.gaussian import Gaussian
 from tacit.core.compose import Algorithm, compose
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
@@ -22,19 +19,16 @@ from tacit.data.sampling import samples_per_user
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import draw_block
+from tacit.engines.draws import Participation, draw_block, everybody, past_of_block
 from tacit.engines.loop import LoopEngine, local_update
-from tacit.engines.participation import Participation, everybody
-from tacit.engines.past import past_of_block
-from tacit.experiment.resolve import resolve
 from tacit.methods import cofedrec, fedavg, fedneumf, fedrecon, gpfedrec, pfedrec
-from tacit.plugins.dual_personalised import dual_personalised
+from tacit.parts.channel import Clip, Dense, Gaussian
+from tacit.parts.graph import GraphMean
+from tacit.parts.server import Mean, ServerSteps, TablesBeside
 from tacit.plugins.fedrkg import fedrkg, personal_table
 from tacit.plugins.fusion import fedmr, fedvlr
-from tacit.server.beside import TablesBeside
-from tacit.server.graph import GraphMean
-from tacit.server.mean import Mean
-from tacit.server.steps import ServerSteps
+from tacit.plugins.personal import dual_personalised
+from tacit.run.resolve import resolve
 from tacit.testing.play import same_to, trace
 from tacit.testing.worlds import ragged, with_content
 

@@ -13,7 +13,7 @@ from tacit.core.optim import Sgd
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.residence import settle
+from tacit.engines.device import settle
 from tacit.engines.scoring import Scorer
 from tacit.methods import cofedrec, fedavg, fedmf, fedncf, fedrap, fedrecon, gpfedrec, pfedrec
 from tacit.plugins.fedrkg import fedrkg, personal_table
@@ -76,7 +76,7 @@ def test_a_state_moves_without_a_copy_where_it_is() -> None:
 
 
 def test_a_population_that_is_too_large_stays_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("tacit.engines.residence._room", lambda device: 100.0)
+    monkeypatch.setattr("tacit.engines.device._room", lambda device: 100.0)
     state = trace(fedmf(dim=5), TRAIN, CohortEngine(), rounds=1).state
     settle(state, "meta")
     assert not state.shared["items"].is_meta

@@ -7,15 +7,14 @@ import pytest
 import torch
 from torch import Tensor
 
-from tacit.core.direct import ClientData, DirectMethod
+from tacit.core.custom import ClientData, DirectMethod
 from tacit.core.types import Init, Params, Task
 from tacit.data.sampling import Sampling, draw_samples
 from tacit.data.views import Lists, TrainView
-from tacit.engines.direct import DirectEngine
-from tacit.engines.direct_data import RoundData
-from tacit.engines.direct_newcomer import direct_newcomer_scores
-from tacit.engines.direct_scoring import DirectScorer
-from tacit.engines.participation import Participants
+from tacit.engines.custom import DirectEngine, DirectScorer
+from tacit.engines.draws import Participants
+from tacit.engines.newcomer import direct_newcomer_scores
+from tacit.engines.ragged import RoundData
 
 HISTORIES = [[0, 2], [1], [2, 1, 0], [3]]
 

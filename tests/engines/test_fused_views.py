@@ -16,15 +16,13 @@ from tacit.data.sampling import Sampling
 from tacit.data.split import split_dataset
 from tacit.engines.claims import why_not_views
 from tacit.engines.cohort import CohortEngine
+from tacit.engines.draws import Participation, with_past
 from tacit.engines.loop import LoopEngine
-from tacit.engines.participation import Participation
-from tacit.engines.past import with_past
 from tacit.engines.scoring import Scorer
 from tacit.errors import TacitError
-from tacit.local.held import Held
-from tacit.local.reconstruct import Reconstruct
 from tacit.methods import fcf, fedavg, fedmf, fedncf, fedrap, pfedrec
-from tacit.objectives.bce import BinaryCrossEntropy
+from tacit.parts.local import Held, Reconstruct
+from tacit.parts.objectives import BinaryCrossEntropy
 from tacit.plugins.channel import clip
 from tacit.plugins.fusion import fedmr, fedvlr, id_only_control
 from tacit.testing.play import algorithm_for, same_to, trace

@@ -6,12 +6,10 @@ import torch
 
 from tacit.core.types import Init, Params, Task
 from tacit.data.views import Lists, TrainView
-from tacit.engines.direct import DirectEngine
-from tacit.engines.direct_data import RoundData, one_client
-from tacit.engines.direct_scoring import DirectScorer
-from tacit.engines.history_rows import first_rows, put, taken
-from tacit.engines.leaves import draw_leaf
-from tacit.engines.participation import Participants
+from tacit.engines.custom import DirectEngine, DirectScorer
+from tacit.engines.draws import Participants
+from tacit.engines.ragged import RoundData, first_rows, one_client, put, taken
+from tacit.engines.state import draw_leaf
 from tacit.methods import FedDAE, FedSpectral
 from tacit.streams import INIT, name_of
 

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.channel.clip import Clip
-from tacit.channel.dense import Dense
 from tacit.core.compose import compose
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
@@ -17,6 +15,7 @@ from tacit.core.types import Task
 from tacit.engines.draws import BlockDraws
 from tacit.engines.loop import ClientResult, local_update
 from tacit.methods import fedmf, local_only, pfedrec
+from tacit.parts.channel import Clip, Dense
 
 TABLE = np.array([[0.5, -1.0], [0.25, 0.75], [-0.5, 1.5], [2.0, 0.0]])
 ITEMS = np.array([2, 0])  # in the order of first touch

@@ -8,8 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.backbones.mlp import SharedMlp
-from tacit.backbones.mlp_head import MlpHead
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
 from tacit.core.types import ITEMS, OWN_ITEMS
@@ -23,11 +21,12 @@ from tacit.engines.flat_network import FlatNetwork
 from tacit.engines.loop import LoopEngine
 from tacit.engines.scoring import Scorer
 from tacit.engines.state import initial_state
-from tacit.local.reconstruct import Reconstruct
 from tacit.methods import fedncf, pfedrec
+from tacit.parts.backbones import MlpHead, SharedMlp
+from tacit.parts.guidance import AdaptiveGuidance
+from tacit.parts.local import Reconstruct
 from tacit.plugins import dual_personalised, fedrkg, personal_table
-from tacit.plugins.private_scorer import with_private_scorer
-from tacit.sync.guidance import AdaptiveGuidance
+from tacit.plugins.personal import with_private_scorer
 from tacit.testing.play import Trace, algorithm_for, same_to, trace
 from tacit.testing.threads import assert_threads_change_nothing
 from tacit.testing.worlds import ragged

@@ -9,11 +9,6 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.backbones.head import LinearHead
-from tacit.backbones.mlp_head import MlpHead
-from tacit.channel.clip import Clip
-from tacit.channel.dense import Dense
-from tacit.channel.gaussian import Gaussian
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
 from tacit.data.protocol import CLEAN, PFEDREC
@@ -23,17 +18,18 @@ from tacit.data.views import Lists, TrainView
 from tacit.engines.base import Engine
 from tacit.engines.claims import why_not_fused
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import draw_block
+from tacit.engines.draws import Participants, Participation, draw_block
 from tacit.engines.loop import LoopEngine, local_update
-from tacit.engines.participation import Participants, Participation
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.methods import fedmf, fedncf, local_only, pfedrec
-from tacit.objectives.bce import BinaryCrossEntropy
+from tacit.parts.backbones import LinearHead, MlpHead
+from tacit.parts.channel import Clip, Dense, Gaussian
+from tacit.parts.objectives import BinaryCrossEntropy
+from tacit.parts.server import Mean
+from tacit.parts.sync import Replace
 from tacit.plugins import dual_personalised
 from tacit.plugins.fedrkg import fedrkg
-from tacit.server.mean import Mean
-from tacit.sync.replace import Replace
 from tacit.testing.play import Trace, algorithm_for, same_to, trace
 from tacit.testing.worlds import ragged
 

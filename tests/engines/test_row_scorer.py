@@ -11,19 +11,17 @@ import torch
 from tacit.core.compose import compose
 from tacit.core.method import Method
 from tacit.core.types import ITEMS, Task
-from tacit.data.modalities import Modalities
+from tacit.data.dataset import Modalities
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.engines.cohort import CohortEngine
+from tacit.engines.draws import Participation
 from tacit.engines.newcomer import fit_newcomer
-from tacit.engines.participation import Participation
-from tacit.engines.row_scorer import RowScorer
-from tacit.engines.scoring import Scorer
+from tacit.engines.scoring import RowScorer, Scorer
 from tacit.methods import fcf, fedmf, fedncf, pfedrec
-from tacit.methods.cs_fcf import cs_fcf
-from tacit.methods.fedvbpr import fedvbpr
+from tacit.methods.content import cs_fcf, fedvbpr
+from tacit.parts.sync import Replace
 from tacit.plugins.fusion import fedmr
-from tacit.sync.replace import Replace
 from tacit.testing.worlds import ragged, with_content
 
 VIEWS = fedmr(fcf(dim=4), id_width=6)

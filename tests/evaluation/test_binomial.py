@@ -3,7 +3,7 @@ from math import comb
 import pytest
 
 from tacit.errors import TacitError
-from tacit.evaluation.binomial import chance_bound
+from tacit.evaluation.references import chance_bound
 
 
 def mass(n, p, hits):

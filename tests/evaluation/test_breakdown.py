@@ -1,8 +1,8 @@
 import numpy as np
 
-from tacit.evaluation.breakdown import Share, by_warmth
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranks import Ranks
+from tacit.evaluation.references import Share, by_warmth
 
 ROWS = [(0, 0, 0, 0, 50), (0, 1, 20, 0, 50), (1, 1, 3, 0, 50), (2, 2, 30, 0, 50)]
 RANKS = Ranks(*np.array(ROWS).T, part="test", candidate_set="full")

@@ -3,7 +3,7 @@ import pytest
 
 from tacit.data.views import HeldOut, Lists
 from tacit.errors import TacitError
-from tacit.evaluation.candidates import Candidates
+from tacit.evaluation.ranks import Candidates
 
 
 def test_repeats_count_once(held_out_of):

@@ -1,6 +1,6 @@
 import numpy as np
 
-from tacit.evaluation.catalogue import item_coverage, mean_popularity
+from tacit.evaluation.references import item_coverage, mean_popularity
 
 
 def test_coverage_counts_items_once_and_skips_empty_places():

@@ -5,10 +5,9 @@ import pytest
 
 from tacit.data.views import HeldOut, Lists
 from tacit.errors import TacitError
-from tacit.evaluation.cold import mean_scores, ndcg_index_order, top_shares
 from tacit.evaluation.metrics import metric, parse_metric
 from tacit.evaluation.ranking import rank
-from tacit.evaluation.references import chance
+from tacit.evaluation.references import chance, mean_scores, ndcg_index_order, top_shares
 
 
 def part(relevant: list[list[int]], among: list[int], n_items: int = 6) -> HeldOut:

@@ -2,8 +2,7 @@ import numpy as np
 import pytest
 
 from tacit.errors import TacitError
-from tacit.evaluation.ranks import Ranks
-from tacit.evaluation.tie_groups import tie_groups
+from tacit.evaluation.ranks import Ranks, tie_groups
 
 # User 7: two items tied at above 4 (five candidates in the tie), one better at above 0, one missed.
 # User 2: one item alone. Rows stand in no order.

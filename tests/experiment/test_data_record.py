@@ -17,25 +17,24 @@ import numpy as np
 import pytest
 
 from tacit.analysis.finished import finished_runs
-from tacit.data.dataset import Dataset
+from tacit.data.dataset import Dataset, FeatureTable, Modalities
 from tacit.data.digest import digest_of
 from tacit.data.interactions import Interactions
-from tacit.data.modalities import FeatureTable, Modalities
-from tacit.data.parts import part_of_rows
 from tacit.data.protocol import SplitRule
+from tacit.data.split import part_of_rows
 from tacit.errors import TacitError
-from tacit.experiment.compare import compare
-from tacit.experiment.data_record import OLD, DataNow, DataRecord, prepare_again
-from tacit.experiment.evaluate import evaluate
-from tacit.experiment.folder import RunFolder
-from tacit.experiment.prepare import prepare
-from tacit.experiment.recommend import recommend
-from tacit.experiment.resolve import resolve
-from tacit.experiment.run import run
-from tacit.experiment.spec import Experiment
-from tacit.experiment.sweep import sweep
-from tacit.experiment.sweep_result import Sweep
-from tacit.experiment.toml import dumps
+from tacit.run.data_record import OLD, DataNow, DataRecord, prepare_again
+from tacit.run.evaluate import evaluate
+from tacit.run.experiment import Experiment
+from tacit.run.folder import RunFolder
+from tacit.run.prepare import prepare
+from tacit.run.recommend import recommend
+from tacit.run.resolve import resolve
+from tacit.run.run import run
+from tacit.run.toml import dumps
+from tacit.study.compare import compare
+from tacit.study.grid import Sweep
+from tacit.study.sweep import sweep
 from tacit.testing.worlds import ragged
 
 MEASURED = {"seconds", "cpu_seconds", "threads", "run"}

@@ -8,19 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tacit.core.direct import DirectMethod
-from tacit.engines.direct_scoring import DirectScorer
+from tacit.core.custom import DirectMethod
+from tacit.engines.custom import DirectScorer
 from tacit.errors import TacitError
-from tacit.experiment.checkpoint import load_state
-from tacit.experiment.course import course_of
-from tacit.experiment.direct_course import DirectCourse
-from tacit.experiment.override import override
-from tacit.experiment.prepare import prepare
-from tacit.experiment.recommend import recommend
-from tacit.experiment.resolve import resolve
-from tacit.experiment.run import run
-from tacit.experiment.spec import Experiment
-from tacit.experiment.watch import Silent
+from tacit.run.checkpoint import load_state
+from tacit.run.experiment import Experiment
+from tacit.run.prepare import prepare
+from tacit.run.recommend import recommend
+from tacit.run.resolve import override, resolve
+from tacit.run.run import Silent, run
+from tacit.run.trainer import DirectCourse, course_of
 
 SETS = {"fedspectral": ["width=3"], "fedease": [], "fcf_als": ["dim=4"]}
 MEASURED = ("seconds", "cpu_seconds", "threads", "run", "engine")

@@ -7,22 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tacit.channel.clip import Clip
-from tacit.channel.dense import Dense
-from tacit.channel.gaussian import Gaussian
-from tacit.channel.laplace import Laplace
 from tacit.core.method import Method
 from tacit.core.remedy import CompositionError
 from tacit.errors import TacitError
-from tacit.experiment.override import override
-from tacit.experiment.plugins import PLUGINS, apply_plugin, parse, plugin_notes, with_plugins
-from tacit.experiment.resolve import resolve
-from tacit.experiment.run import run
-from tacit.items.id_only import IdOnly
 from tacit.methods import fedmf, fedncf
+from tacit.parts.channel import Clip, Dense, Gaussian, Laplace
+from tacit.parts.items import IdOnly
+from tacit.parts.server import Mean
+from tacit.parts.sync import Replace
 from tacit.plugins.channel import through
-from tacit.server.mean import Mean
-from tacit.sync.replace import Replace
+from tacit.run.plugins import PLUGINS, apply_plugin, parse, plugin_notes, with_plugins
+from tacit.run.resolve import override, resolve
+from tacit.run.run import run
 
 
 def refusal(spelling: str) -> str:

@@ -17,15 +17,21 @@ from typing import Any
 
 import pytest
 
-from tacit.cli.tables import lines_of_result, result_table
+from tacit.cli.output import lines_of_result, result_table
 from tacit.errors import TacitError
-from tacit.experiment.amounts import metric_text as m4
-from tacit.experiment.charts import Series, line_chart, ticks
-from tacit.experiment.reading import about_oracle, against_popularity, cold_reading, reading
-from tacit.experiment.report import write_report
-from tacit.experiment.resolve import resolve
-from tacit.experiment.run import run
-from tacit.experiment.tables import COLD_COLUMNS, main_columns
+from tacit.run.amounts import metric_text as m4
+from tacit.run.charts import Series, line_chart, ticks
+from tacit.run.interpretation import (
+    COLD_COLUMNS,
+    about_oracle,
+    against_popularity,
+    cold_reading,
+    main_columns,
+    reading,
+)
+from tacit.run.report import write_report
+from tacit.run.resolve import resolve
+from tacit.run.run import run
 from tacit.testing.worlds import ragged
 
 VOID = {"meta", "line", "circle", "polyline", "br", "link"}

@@ -6,15 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from tacit.channel.clip import Clip
-from tacit.channel.dense import Dense
 from tacit.core.method import Method
 from tacit.data.protocol import CLEAN, FEDRKG, PFEDREC, Protocol, SplitRule
 from tacit.errors import TacitError
-from tacit.experiment.override import override
-from tacit.experiment.resolve import apply_set, protocol_named, resolve, split_named
-from tacit.experiment.spec import Experiment
 from tacit.methods import METHODS, Ease, fedmf, pfedrec
+from tacit.parts.channel import Clip, Dense
+from tacit.run.experiment import Experiment
+from tacit.run.resolve import apply_set, override, protocol_named, resolve, split_named
 
 
 def refusal(*names: str, **arguments: object) -> str:

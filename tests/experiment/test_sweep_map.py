@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tacit.experiment.grid import Axis
-from tacit.experiment.sweep_files import write_sweep
-from tacit.experiment.sweep_map import cells, sweep_map
-from tacit.experiment.sweep_result import Setting, Sweep
+from tacit.study.grid import Axis, Setting, Sweep
+from tacit.study.sweep_files import cells, sweep_map, write_sweep
 
 
 def table(*axes: Axis, chosen: int = 0) -> Sweep:

@@ -14,25 +14,23 @@ from tacit.core.method import Method
 from tacit.core.optim import Sgd
 from tacit.core.parts import Past
 from tacit.core.types import ITEMS, Init, Task
-from tacit.data.modalities import FeatureTable, Modalities
+from tacit.data.dataset import FeatureTable, Modalities
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import samples_per_user
 from tacit.data.split import split_dataset
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import draw_block
+from tacit.engines.draws import Participation, draw_block, past_of_users, with_past
 from tacit.engines.loop import LoopEngine
-from tacit.engines.participation import Participation
-from tacit.engines.past import past_of_users, with_past
 from tacit.engines.scoring import Scorer
 from tacit.engines.state import State
 from tacit.errors import TacitError
-from tacit.items.mixture import Mixture
-from tacit.items.views.single import SingleView
 from tacit.methods import METHODS, fcf, fedavg, fedmf, fedneumf, fedrap, pfedrec
+from tacit.parts.mixture import Mixture
+from tacit.parts.server import ServerSteps
+from tacit.parts.views import SingleView
 from tacit.plugins.channel import clip, gaussian
 from tacit.plugins.fedrkg import fedrkg
 from tacit.plugins.fusion import fedmr, fedvlr, id_only_control
-from tacit.server.steps import ServerSteps
 from tacit.testing.play import algorithm_for, same_to, trace
 from tacit.testing.worlds import ragged, with_content
 

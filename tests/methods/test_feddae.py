@@ -6,9 +6,8 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tacit.core.direct import ClientData
-from tacit.core.moments import without_moments
-from tacit.core.optim import Sgd
+from tacit.core.custom import ClientData
+from tacit.core.optim import Sgd, without_moments
 from tacit.core.types import Init, Params, Task
 from tacit.methods.feddae import FedDAE
 from tacit.methods.feddae_model import gate_weights, kept

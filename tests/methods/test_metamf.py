@@ -3,11 +3,11 @@
 import pytest
 import torch
 
-from tacit.core.direct import ClientData
-from tacit.core.moments import without_moments
+from tacit.core.custom import ClientData
+from tacit.core.optim import without_moments
 from tacit.core.types import Params, Task
 from tacit.methods.metamf import MetaMF
-from tacit.objectives.bce import BinaryCrossEntropy
+from tacit.parts.objectives import BinaryCrossEntropy
 
 TASK = Task(n_users=4, n_items=7)
 METHOD = MetaMF(dim=3, left=2, predictor=2, user_width=3, memory=5, hidden=6)

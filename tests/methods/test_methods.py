@@ -8,12 +8,12 @@ import torch
 from tacit.core.optim import Sgd
 from tacit.data.protocol import PFEDREC
 from tacit.data.views import TrainView
-from tacit.engines.direct import DirectEngine
+from tacit.engines.custom import DirectEngine
+from tacit.engines.draws import Participation
 from tacit.engines.loop import LoopEngine
-from tacit.engines.participation import Participation
 from tacit.evaluation.metrics import metric
 from tacit.methods import METHODS, local_only
-from tacit.sync.guidance import AdaptiveGuidance
+from tacit.parts.guidance import AdaptiveGuidance
 from tacit.testing import DirectTests, FederatedTests, MethodTests, noise
 from tacit.testing.play import play, same_to, trace
 

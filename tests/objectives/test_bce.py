@@ -9,7 +9,7 @@ import torch
 from torch.func import vmap
 from torch.nn.functional import binary_cross_entropy
 
-from tacit.objectives.bce import BinaryCrossEntropy
+from tacit.parts.objectives import BinaryCrossEntropy
 
 
 def slopes(

@@ -5,31 +5,18 @@ Rules of synchronisation and links of the channel stand beside their own tests.
 
 from __future__ import annotations
 
-from tacit.backbones.dot import DotProduct
-from tacit.backbones.head import LinearHead
-from tacit.backbones.mlp import SharedMlp
-from tacit.backbones.mlp_head import MlpHead
-from tacit.backbones.neural_mf import NeuralMf
 from tacit.core.optim import Adam, Sgd
-from tacit.items.appended import Appended
-from tacit.items.id_only import IdOnly
-from tacit.items.mixture import Mixture
-from tacit.items.views.attention import AttentionView
-from tacit.items.views.single import SingleView
-from tacit.items.views.sum import SumView
-from tacit.items.views.true_gate import TrueGateView
-from tacit.local.alternate import Alternate
-from tacit.local.held import Held
-from tacit.local.joint import Joint
-from tacit.local.reconstruct import Reconstruct
-from tacit.objectives.bce import BinaryCrossEntropy
-from tacit.objectives.bpr import PairwiseRanking
-from tacit.server.clusters import ClusterMean
-from tacit.server.graph import GraphMean
-from tacit.server.mean import Mean
-from tacit.server.steps import ServerSteps
-from tacit.sync.contrast import GroupKept
-from tacit.sync.proximal import Proximal
+from tacit.parts.backbones import DotProduct, LinearHead, MlpHead, NeuralMf, SharedMlp
+from tacit.parts.clusters import ClusterMean
+from tacit.parts.contrast import GroupKept
+from tacit.parts.graph import GraphMean
+from tacit.parts.items import Appended, IdOnly
+from tacit.parts.local import Alternate, Held, Joint, Reconstruct
+from tacit.parts.mixture import Mixture
+from tacit.parts.objectives import BinaryCrossEntropy, PairwiseRanking
+from tacit.parts.server import Mean, ServerSteps
+from tacit.parts.sync import Proximal
+from tacit.parts.views import AttentionView, SingleView, SumView, TrueGateView
 from tacit.testing import (
     BackboneTests,
     ItemTests,

@@ -15,28 +15,23 @@ import pytest
 import torch
 
 from tacit.central.pairs import PairModel
-from tacit.cold.corrected import Corrected
-from tacit.cold.diffusion import Diffusion
-from tacit.cold.features import Features
-from tacit.core.direct import ClientData
+from tacit.core.custom import ClientData
 from tacit.core.optim import Adam, Sgd
 from tacit.core.types import Params, Task
 from tacit.data.protocol import CLEAN, among_cold_items
 from tacit.data.split import split_dataset
-from tacit.engines.direct import DirectEngine
-from tacit.engines.direct_scoring import DirectScorer
-from tacit.engines.history_rows import leaves_by_history
-from tacit.experiment.course import course_of
-from tacit.experiment.parts import PARTS
-from tacit.experiment.spec import Experiment
-from tacit.experiment.trained_course import TrainedCourse
+from tacit.engines.custom import DirectEngine, DirectScorer
+from tacit.engines.ragged import leaves_by_history
+from tacit.methods.central_trained import Mf, Ncf, NeuMf
+from tacit.methods.cold_start import cold_pfedrec
 from tacit.methods.feddae import FedDAE
 from tacit.methods.fedpergnn import FedPerGNN
-from tacit.methods.mdifffr import cold_pfedrec
 from tacit.methods.metamf import MetaMF
-from tacit.methods.mf import Mf
-from tacit.methods.ncf import Ncf
-from tacit.methods.neumf import NeuMf
+from tacit.parts.cold.diffusion import Corrected, Diffusion
+from tacit.parts.cold.features import Features
+from tacit.run.experiment import Experiment
+from tacit.run.parts import PARTS
+from tacit.run.trainer import TrainedCourse, course_of
 from tacit.testing.direct_tests import direct_trace
 from tacit.testing.paths import small_train
 from tacit.testing.play import Trace, same_to

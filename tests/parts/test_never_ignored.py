@@ -17,55 +17,40 @@ import pytest
 import torch
 from torch import Tensor
 
-from tacit.backbones.dot import DotProduct
-from tacit.backbones.head import LinearHead
-from tacit.backbones.mlp import SharedMlp
-from tacit.backbones.mlp_head import MlpHead
-from tacit.backbones.neural_mf import NeuralMf
-from tacit.channel.clip import Clip
-from tacit.channel.dense import Dense
-from tacit.channel.gaussian import Gaussian
-from tacit.channel.laplace import Laplace
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
 from tacit.core.parts import Meeting
 from tacit.core.types import ITEMS, Init, Params, Phase
-from tacit.data.drawing import REDRAW_CODES
-from tacit.data.sampling import Sampling
+from tacit.data.sampling import REDRAW_CODES, Sampling
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.loop import LoopEngine
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
-from tacit.experiment.course import course_of
-from tacit.experiment.parts import PARTS
-from tacit.experiment.prepare import prepare
-from tacit.experiment.resolve import resolve
-from tacit.items.appended import Appended
-from tacit.items.mixture import Mixture
-from tacit.items.views.attention import AttentionView
-from tacit.items.views.gate import GateView
-from tacit.items.views.perceptron import PerceptronView
-from tacit.items.views.single import SingleView
-from tacit.items.views.sum import SumView
-from tacit.items.views.true_gate import TrueGateView
-from tacit.local.alternate import Alternate
-from tacit.local.held import Held
-from tacit.local.joint import Joint
-from tacit.local.reconstruct import Reconstruct
-from tacit.objectives.bce import BinaryCrossEntropy
-from tacit.objectives.bpr import PairwiseRanking
-from tacit.server.beside import TablesBeside
-from tacit.server.clusters import ClusterMean
-from tacit.server.graph import GraphMean
-from tacit.server.steps import ServerSteps
-from tacit.sync.additive import Additive
-from tacit.sync.anchored import Anchored
-from tacit.sync.contrast import GroupKept
-from tacit.sync.guidance import AdaptiveGuidance
-from tacit.sync.isolated import Isolated
-from tacit.sync.proximal import Proximal
-from tacit.sync.replace import Replace
+from tacit.parts.backbones import DotProduct, LinearHead, MlpHead, NeuralMf, SharedMlp
+from tacit.parts.channel import Clip, Dense, Gaussian, Laplace
+from tacit.parts.clusters import ClusterMean
+from tacit.parts.contrast import GroupKept
+from tacit.parts.graph import GraphMean
+from tacit.parts.guidance import AdaptiveGuidance
+from tacit.parts.items import Appended
+from tacit.parts.local import Alternate, Held, Joint, Reconstruct
+from tacit.parts.mixture import Mixture
+from tacit.parts.objectives import BinaryCrossEntropy, PairwiseRanking
+from tacit.parts.server import ServerSteps, TablesBeside
+from tacit.parts.sync import Additive, Anchored, Isolated, Proximal, Replace
+from tacit.parts.views import (
+    AttentionView,
+    GateView,
+    PerceptronView,
+    SingleView,
+    SumView,
+    TrueGateView,
+)
+from tacit.run.parts import PARTS
+from tacit.run.prepare import prepare
+from tacit.run.resolve import resolve
+from tacit.run.trainer import course_of
 from tacit.testing.paths import assert_paths_agree, assert_scores_agree, small_train
 from tacit.testing.play import Trace, algorithm_for, same_to, trace
 

@@ -8,8 +8,8 @@ import torch
 
 from tacit.core.types import ITEMS, Init
 from tacit.errors import TacitError
-from tacit.server.clusters import ClusterMean, cluster_items, elbow, likeness
-from tacit.sync.contrast import LABEL, SAMPLE
+from tacit.parts.clusters import ClusterMean, cluster_items, elbow, likeness
+from tacit.parts.contrast import LABEL, SAMPLE
 
 
 def chance(seed: int = 0) -> np.random.Generator:

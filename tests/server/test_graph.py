@@ -8,8 +8,8 @@ import torch
 
 from tacit.core.types import ITEMS
 from tacit.errors import TacitError
-from tacit.server.graph import GraphMean
-from tacit.sync.proximal import GUIDE
+from tacit.parts.graph import GraphMean
+from tacit.parts.sync import GUIDE
 
 # cosines: 0-1: 0.8, 0-2: 0, 1-2: 0.6; mean of all nine entries (3 + 2.8) / 9 = 0.644
 TABLE = torch.tensor([[[1.0], [0.0]], [[4.0], [3.0]], [[0.0], [2.0]]], dtype=torch.float64)

@@ -8,10 +8,10 @@ import torch
 
 from tacit.core.parts import MeetsInPlace, TableRule
 from tacit.core.types import ITEMS, OWN_ITEMS
-from tacit.server.clusters import ClusterMean
-from tacit.server.graph import GraphMean
-from tacit.sync.contrast import LABEL, SAMPLE
-from tacit.sync.proximal import GUIDE
+from tacit.parts.clusters import ClusterMean
+from tacit.parts.contrast import LABEL, SAMPLE
+from tacit.parts.graph import GraphMean
+from tacit.parts.sync import GUIDE
 
 RULES = [GraphMean(), GraphMean(neighbours=2, layers=2), ClusterMean(clusters=3, sample=5)]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tacit.server.neighbours_cpu import mean_changes, products
+from tacit.parts.graph import mean_changes, products
 
 CHANCE = np.random.default_rng(0)
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.server import neighbours_cpu, neighbours_matrix
+from tacit.parts import graph
 
 
 @pytest.mark.parametrize("layers", [1, 2])
@@ -19,11 +19,11 @@ def test_it_is_the_compiled_sum(wide: int, layers: int, monkeypatch: pytest.Monk
     users = torch.tensor([7, 0, 5, 2, 8, 10, 3])
     linked = torch.rand(7, 7, generator=generator) < 0.4
     linked.fill_diagonal_(True)
-    expected = neighbours_cpu.products(table.numpy(), users.numpy())
-    assert np.allclose(neighbours_matrix.products(table, users), expected, rtol=0, atol=1e-12)
+    expected = graph.products(table.numpy(), users.numpy())
+    assert np.allclose(graph.products_on_device(table, users), expected, rtol=0, atol=1e-12)
     guide, other = torch.full_like(table, 4.0), torch.full_like(table, 4.0)
-    mean = neighbours_matrix.mean_changes(linked, users, table, start, layers, guide)
-    same = neighbours_cpu.mean_changes(
+    mean = graph.mean_changes_on_device(linked, users, table, start, layers, guide)
+    same = graph.mean_changes(
         linked.numpy(), users.numpy(), table.numpy(), start.numpy(), layers, other.numpy()
     )
     assert np.allclose(mean, same, rtol=0, atol=1e-12)

@@ -12,14 +12,13 @@ import torch
 from tacit.core.types import ITEMS, OWN_ITEMS
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
+from tacit.engines.draws import everybody
 from tacit.engines.loop import LoopEngine
 from tacit.engines.newcomer import newcomer_scores
-from tacit.engines.participation import everybody
 from tacit.engines.scoring import Scorer
 from tacit.errors import TacitError
 from tacit.methods import fedrap
-from tacit.sync.additive import Additive
-from tacit.sync.isolated import Isolated
+from tacit.parts.sync import Additive, Isolated
 from tacit.testing.play import algorithm_for, trace
 from tacit.testing.worlds import ragged
 

@@ -8,11 +8,6 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.backbones.dot import DotProduct
-from tacit.backbones.mlp import SharedMlp
-from tacit.backbones.mlp_head import MlpHead
-from tacit.channel.clip import Clip
-from tacit.channel.dense import Dense
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
 from tacit.core.types import ITEMS
@@ -22,21 +17,18 @@ from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
 from tacit.engines.base import Engine
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import draw_block
+from tacit.engines.draws import Participation, draw_block, everybody
 from tacit.engines.loop import ClientResult, LoopEngine, local_update
 from tacit.engines.newcomer import newcomer_scores
-from tacit.engines.participation import Participation, everybody
 from tacit.engines.state import State
 from tacit.errors import TacitError
-from tacit.items.mixture import Mixture
-from tacit.local.held import Held
-from tacit.local.joint import Joint
-from tacit.local.reconstruct import Reconstruct
 from tacit.methods import fedncf, pfedrec
-from tacit.server.mean import Mean
-from tacit.server.steps import ServerSteps
-from tacit.sync.anchored import GUIDE, Anchored
-from tacit.sync.replace import Replace
+from tacit.parts.backbones import DotProduct, MlpHead, SharedMlp
+from tacit.parts.channel import Clip, Dense
+from tacit.parts.local import Held, Joint, Reconstruct
+from tacit.parts.mixture import Mixture
+from tacit.parts.server import Mean, ServerSteps
+from tacit.parts.sync import GUIDE, Anchored, Replace
 from tacit.testing import SyncTests
 from tacit.testing.play import Trace, algorithm_for, same_to, state_leaves
 from tacit.testing.threads import assert_threads_change_nothing

@@ -10,14 +10,14 @@ import torch
 from tacit.core.types import ITEMS, OWN_ITEMS
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
+from tacit.engines.draws import everybody
 from tacit.engines.loop import LoopEngine
-from tacit.engines.participation import everybody
 from tacit.errors import TacitError
 from tacit.methods import cofedrec
-from tacit.server.graph import GraphMean
-from tacit.server.mean import Mean
-from tacit.sync.contrast import LABEL, SAMPLE, GroupKept, supervised_contrast
-from tacit.sync.isolated import Isolated
+from tacit.parts.contrast import LABEL, SAMPLE, GroupKept, supervised_contrast
+from tacit.parts.graph import GraphMean
+from tacit.parts.server import Mean
+from tacit.parts.sync import Isolated
 from tacit.testing.play import algorithm_for
 from tacit.testing.worlds import ragged
 

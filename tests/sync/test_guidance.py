@@ -17,10 +17,12 @@ from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
 from tacit.engines.base import Engine
 from tacit.engines.cohort import CohortEngine
+from tacit.engines.draws import Participants, Participation
 from tacit.engines.loop import LoopEngine
-from tacit.engines.participation import Participants, Participation
 from tacit.errors import TacitError
 from tacit.methods import METHODS, fedmf, fedncf, fedrecon, pfedrec
+from tacit.parts.guidance import AdaptiveGuidance
+from tacit.parts.sync import Isolated, Replace
 from tacit.plugins import (
     clip,
     dual_personalised,
@@ -29,9 +31,6 @@ from tacit.plugins import (
     knowledge_guidance,
     personal_table,
 )
-from tacit.sync.guidance import AdaptiveGuidance
-from tacit.sync.isolated import Isolated
-from tacit.sync.replace import Replace
 from tacit.testing import SyncTests, ragged
 from tacit.testing.play import same_to, trace
 

@@ -13,17 +13,16 @@ from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
 from tacit.engines.cohort import CohortEngine
+from tacit.engines.draws import Participation
 from tacit.engines.loop import LoopEngine
 from tacit.engines.newcomer import newcomer_scores
-from tacit.engines.participation import Participation
 from tacit.engines.scoring import Scorer
 from tacit.errors import TacitError
 from tacit.methods import gpfedrec
-from tacit.server.clusters import ClusterMean
-from tacit.server.graph import GraphMean
-from tacit.server.mean import Mean
-from tacit.sync.proximal import GUIDE, Proximal
-from tacit.sync.replace import Replace
+from tacit.parts.clusters import ClusterMean
+from tacit.parts.graph import GraphMean
+from tacit.parts.server import Mean
+from tacit.parts.sync import GUIDE, Proximal, Replace
 from tacit.testing.play import algorithm_for, trace
 from tacit.testing.worlds import ragged
 

@@ -1,14 +1,10 @@
 """Synchronisation rules, held to their battery."""
 
-from tacit.server.clusters import ClusterMean
-from tacit.server.graph import GraphMean
-from tacit.sync.additive import Additive
-from tacit.sync.anchored import Anchored
-from tacit.sync.contrast import GroupKept
-from tacit.sync.guidance import AdaptiveGuidance
-from tacit.sync.isolated import Isolated
-from tacit.sync.proximal import Proximal
-from tacit.sync.replace import Replace
+from tacit.parts.clusters import ClusterMean
+from tacit.parts.contrast import GroupKept
+from tacit.parts.graph import GraphMean
+from tacit.parts.guidance import AdaptiveGuidance
+from tacit.parts.sync import Additive, Anchored, Isolated, Proximal, Replace
 from tacit.testing import SyncTests
 
 

@@ -18,10 +18,10 @@ from tacit.analysis.groups import groups
 from tacit.analysis.inference import inference
 from tacit.analysis.modalities import modalities
 from tacit.analysis.router import router
-from tacit.engines.chunks import one_torch_thread
+from tacit.engines.device import one_torch_thread
 from tacit.errors import TacitError, nearest
-from tacit.experiment.data_record import OLD
-from tacit.experiment.watch import Watcher
+from tacit.run.data_record import OLD
+from tacit.run.run import Watcher
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,194 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
-from tacit.analysis.clouds_figure import clouds_figure
+from tacit.analysis.embeddings import PROJECTIONS, Plane
 from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun
-from tacit.analysis.projection import Plane
-from tacit.analysis.snapshots import Replay, replay
+from tacit.core.method import Method
 from tacit.core.types import ITEMS
 from tacit.errors import TacitError
-from tacit.experiment.amounts import whole_text
-from tacit.experiment.checkpoint import load_model
-from tacit.experiment.watch import Watcher
+from tacit.run.amounts import DASH, seconds_text, whole_text
+from tacit.run.charts import GREY, PALETTE, caption, legend_outside, new_figure
+from tacit.run.checkpoint import load_model
+from tacit.run.run import Silent, Watcher
+from tacit.run.trainer import FederatedCourse
+
+# Warm and generated rows at some rounds of a finished run, which is trained again for them.
+#
+# A run keeps the model of its selected round alone; its seed gives the other rounds back.
+
+MOST = 6  # snapshots, and so panels of a figure
+LONG_SECONDS = 60.0  # who waits longer is told before
+
+
+@dataclass(frozen=True, eq=False)
+class Snapshot:
+    """The table that a round left, and the rows that its generator makes for cold items."""
+
+    round_number: int
+    warm_WD: np.ndarray
+    cold_CD: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Replay:
+    """Snapshots in the order of rounds, and the codes of the items that their rows are of."""
+
+    warm_W: np.ndarray
+    cold_C: np.ndarray
+    snapshots: tuple[Snapshot, ...]
+
+
+def snapshot_rounds(selected: int, most: int = MOST) -> list[int]:
+    """The first round, the selected one, and evenly some between them.
+
+    >>> snapshot_rounds(3), snapshot_rounds(100)
+    ([1, 2, 3], [1, 21, 41, 60, 80, 100])
+    """
+    return np.linspace(1, selected, min(most, selected)).round().astype(int).tolist()
+
+
+def expected_seconds(run: FinishedRun) -> float:
+    """How long the run itself took to come to its selected round."""
+    result = run.result
+    return float(result["seconds"]) * result["selected_round"] / result["rounds_run"]
+
+
+def replay(
+    run: FinishedRun,
+    *,
+    threads: int = 1,
+    watch: Watcher | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> Replay:
+    """Train a run again up to its selected round, in memory; `warn` hears if that takes long."""
+    method, wanted = run.experiment.method, snapshot_rounds(run.result["selected_round"])
+    if not isinstance(method, Method) or method.cold is None:
+        raise TacitError(
+            f"{run.name} makes no rows for new items; give a run with a generator, for example "
+            "--with mdifffr."
+        )
+    train, test = run.prepared.split.train, run.prepared.split.test
+    if train.warm_W is None:
+        raise TacitError(
+            f"{run.name} was trained on all items, so none of them is cold; give a run under "
+            "--split cold."
+        )
+    course = FederatedCourse(run.experiment, train, threads)
+    assert course.cold is not None
+    cold_C = course.cold.cold_C if test.among_C is None else test.among_C
+    seconds = expected_seconds(run)
+    if warn is not None and seconds > LONG_SECONDS:
+        warn(
+            f"{run.name} is trained again up to round {wanted[-1]}: about {seconds_text(seconds)}, "
+            "as the run itself took."
+        )
+    watch = watch or Silent()
+    watch.begin(run.experiment, run.prepared, course.describe(), wanted[-1])
+    found = []
+    try:
+        for number in range(1, wanted[-1] + 1):
+            course.advance()
+            watch.round({"round": number, "loss": course.loss}, None)
+            if number in wanted:
+                # copied, for the next round writes into the same table
+                warm_WD = course.state.shared[ITEMS].cpu().numpy().copy()
+                cold_CD = course.cold.rows(course.state, cold_C).cpu().numpy()
+                found.append(Snapshot(number, warm_WD, cold_CD))
+    finally:
+        watch.end()
+    return Replay(train.warm_W, cold_C, tuple(found))
+
+
+# Two clouds of rows, a panel for each snapshot, all on the same axes.
+
+COLUMNS = 3
+
+
+def clouds_figure(
+    names: Sequence[str],
+    places: Sequence[tuple[np.ndarray, np.ndarray]],
+    distances: Sequence[tuple[float | None, float | None]],
+    title: str,
+    share: float | None,
+) -> Figure:
+    """Places of warm and cold rows in each panel, with `(apart, spread ratio)` below it; `share` of
+    the variance is what the plane shows.
+
+    >>> place_I2 = np.array([[0.0, 0.0], [1.0, 2.0]])
+    >>> figure = clouds_figure(["round 1"], [(place_I2, place_I2 + 1)], [(0.5, 1.0)], "Few", 0.9)
+    >>> figure.axes[0].get_xlabel().splitlines()[-1]
+    'apart 0.50, spread ratio 1.00'
+    """
+    across, up = PROJECTIONS["pca"].axes
+    alone = len(names) == 1
+    figure, panels = new_figure(
+        len(names), width=6.4 if alone else 4.0, height=4.2, columns=COLUMNS
+    )
+    low_2, high_2 = _limits([one for both in places for one in both])
+    for number, (panel, name, both, distance) in enumerate(
+        zip(panels, names, places, distances, strict=True)
+    ):
+        _draw(panel, *both)
+        panel.set_title(name, fontsize=11)
+        apart, ratio = (DASH if one is None else f"{one:.2f}" for one in distance)
+        panel.set_xlabel(f"{across}\napart {apart}, spread ratio {ratio}")
+        panel.set_xlim(low_2[0], high_2[0])
+        panel.set_ylim(low_2[1], high_2[1])
+        if number % COLUMNS == 0:
+            panel.set_ylabel(up)
+    legend_outside(figure, panels[0])
+    figure.suptitle(title, fontsize=12)
+    shown = "" if share is None else f" ({100 * share:.0f} % of the variance)"
+    caption(
+        figure,
+        f"One plane for all panels, fitted to both clouds of the last one{shown}. Apart: distance "
+        "of the mean rows in warm spreads; spread ratio: cold over warm; both in all dimensions.",
+    )
+    return figure
+
+
+def _limits(places: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """The corners of everything, and some room around it."""
+    every_I2 = np.concatenate(list(places))
+    low_2, high_2 = every_I2.min(axis=0), every_I2.max(axis=0)
+    room_2 = np.where(high_2 > low_2, 0.05 * (high_2 - low_2), 1.0)
+    return low_2 - room_2, high_2 + room_2
+
+
+def _draw(panel: Axes, warm_W2: np.ndarray, cold_C2: np.ndarray) -> None:
+    clouds = (("warm", warm_W2, GREY, "#202020", 1), ("cold", cold_C2, PALETTE[1], "#8A3D00", 3))
+    for kind, place_I2, shade, _, layer in clouds:
+        panel.scatter(
+            place_I2[:, 0],
+            place_I2[:, 1],
+            s=14,
+            color=shade,
+            alpha=0.5,
+            linewidths=0,
+            label=kind,
+            zorder=layer,
+            rasterized=True,  # tens of thousands of points would make an SVG that nobody can open
+        )
+    for kind, place_I2, _, shade, _ in clouds:
+        x, y = place_I2.mean(axis=0)
+        # thin, long and under the cold rows, which may all lie in one place
+        panel.scatter(
+            [x],
+            [y],
+            s=180,
+            marker="+",
+            color=shade,
+            linewidths=1.6,
+            label=f"mean of {kind}",
+            zorder=2,
+        )
+
+
+# Warm rows against generated ones over rounds: do new items come to lie where old ones do?
 
 SAME = 1e-3  # of the warm spread: rows of a repeated training that differ by less are the same
 

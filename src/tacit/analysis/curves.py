@@ -11,8 +11,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun, require_alike
 from tacit.errors import TacitError, nearest
-from tacit.experiment.amounts import whole_text
-from tacit.experiment.figures import (
+from tacit.run.amounts import whole_text
+from tacit.run.charts import (
     caption,
     colour,
     legend_outside,
@@ -20,7 +20,7 @@ from tacit.experiment.figures import (
     new_figure,
     spans_decades,
 )
-from tacit.experiment.sweep_result import RANKING_WORDS
+from tacit.study.grid import RANKING_WORDS
 
 COLD_METRIC = "Recall@20"  # where every run has it: runs on untouched items, full ranking
 

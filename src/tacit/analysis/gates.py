@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from tacit.analysis.finding import Column, Finding, Table, change, word
 from tacit.analysis.finished import FinishedRun, require_alike
-from tacit.analysis.gate_means import GateMeans, gate_means
-from tacit.analysis.gates_figure import ACTIVITY, EXTREMES, gates_figure
-from tacit.analysis.user_groups import (
+from tacit.analysis.groups import (
+    POPULAR,
     activity,
     ends,
     ordered,
@@ -19,9 +22,105 @@ from tacit.analysis.user_groups import (
     popular_shares,
     portion,
 )
+from tacit.core.types import ITEMS, OWN_ITEMS, Params
+from tacit.engines.state import State
 from tacit.errors import TacitError
-from tacit.experiment.amounts import DASH, whole_text
-from tacit.sync.guidance import AdaptiveGuidance
+from tacit.parts.guidance import AdaptiveGuidance
+from tacit.run.amounts import DASH, whole_text
+from tacit.run.charts import caption, colour, legend_outside, new_figure
+
+# Gates of all users, reduced to what groups are compared by.
+
+
+@dataclass(frozen=True, eq=False)
+class GateMeans:
+    """Each user's mean gate and mean logit, over popular items and over all items."""
+
+    value_popular_U: np.ndarray
+    logit_popular_U: np.ndarray
+    value_all_U: np.ndarray
+    logit_all_U: np.ndarray
+    untouched: bool  # every gate is exactly one half
+
+
+@torch.no_grad()
+def gate_means(sync: AdaptiveGuidance, state: State, popular_I: np.ndarray) -> GateMeans:
+    """Gates of all users, one user at a time: all of them at once would be a table of users by
+    items. In double precision, since trained gates differ in the fourth digit."""
+    n_users = len(state.private[OWN_ITEMS])
+    mean_4U, untouched = np.empty((4, n_users)), True
+    global_ID = state.shared[ITEMS].double()
+    for user in range(n_users):
+        p: Params = {name: state.private[name][user].double() for name in sync.gate_leaves}
+        p |= {OWN_ITEMS: state.private[OWN_ITEMS][user].double(), ITEMS: global_ID}
+        logit_I = sync.gate_logit(p).expand(len(global_ID)).numpy()
+        value_I = sync.gate(p).expand(len(global_ID)).numpy()
+        untouched = untouched and bool((value_I == 0.5).all())
+        mean_4U[:, user] = (
+            value_I[popular_I].mean(),
+            logit_I[popular_I].mean(),
+            value_I.mean(),
+            logit_I.mean(),
+        )
+    value_popular_U, logit_popular_U, value_all_U, logit_all_U = mean_4U
+    return GateMeans(value_popular_U, logit_popular_U, value_all_U, logit_all_U, untouched)
+
+
+# Histograms of users' mean gates, by groups.
+
+EXTREMES = (100, 300, 500)  # distinct users and as many followers
+ACTIVITY = (0.1, 0.2, 0.3)  # cold users and as many warm ones
+
+
+def gates_figure(
+    runs: Sequence[FinishedRun],
+    found: Sequence[GateMeans],
+    by_share: np.ndarray,
+    by_activity: np.ndarray,
+) -> Figure:
+    figure, panels = new_figure(2 * len(runs), width=4.4, height=3.6, columns=2)
+    share = dict(zip(("distinct", "followers"), ends(by_share, EXTREMES[0]), strict=True))
+    n = portion(ACTIVITY[-1], len(by_activity))
+    warmth = dict(zip(("cold", "warm"), ends(by_activity, n), strict=True))
+    for place, (run, means) in enumerate(zip(runs, found, strict=True)):
+        left, right = panels[2 * place : 2 * place + 2]
+        _histogram(left, means.value_popular_U, share, 0)
+        _histogram(right, means.value_all_U, warmth, 2)
+        # the run's name may be long: it stands in a line of its own above the pair
+        left.set_title(f"{run.name}\npopular items", fontsize=11, loc="left")
+        right.set_title("all items", fontsize=11, loc="left")
+    legend_outside(figure, panels[0], panels[1])
+    figure.suptitle(runs[0].place, fontsize=11)
+    caption(
+        figure,
+        f"Each user counts once, with the mean of its gates. Popular: top {POPULAR:.0%} by train "
+        f"count. {len(share['distinct'])} distinct users and followers; cold and warm: "
+        f"{ACTIVITY[-1]:.0%} each. Dashed lines are the groups' means; gates begin at 0.5.",
+    )
+    return figure
+
+
+def _histogram(
+    panel: Axes, value_U: np.ndarray, members: dict[str, np.ndarray], first: int
+) -> None:
+    shown = np.concatenate([value_U[user_G] for user_G in members.values()])
+    low, high = float(shown.min()), float(shown.max())
+    margin = (high - low) / 30 or 0.01
+    panel.hist(
+        [value_U[user_G] for user_G in members.values()],
+        bins=np.linspace(low - margin, high + margin, 16).tolist(),
+        color=[colour(first + place) for place in range(len(members))],
+        label=list(members),
+    )
+    for place, user_G in enumerate(members.values(), first):
+        panel.axvline(float(value_U[user_G].mean()), color=colour(place), linestyle="--")
+    panel.set_xlabel("mean gate of a user")
+    panel.set_ylabel("users")
+    panel.ticklabel_format(axis="x", useOffset=False)
+    panel.tick_params(axis="x", rotation=30)
+
+
+# FedRKG's gates: how much of the global table different users let in.
 
 
 def gates(runs: Sequence[FinishedRun]) -> Finding:

@@ -6,24 +6,160 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from tacit.analysis.finding import Column, Finding, Table, change, percent, word
 from tacit.analysis.finished import FinishedRun, require_alike
-from tacit.analysis.groups_figure import groups_figure
-from tacit.analysis.user_groups import (
-    COLD,
-    POPULAR,
-    activity,
-    popular_items,
-    popular_shares,
-    user_groups,
-)
+from tacit.data.views import TrainView
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import per_user
 from tacit.evaluation.ranks import Ranks
 from tacit.evaluation.significance import Interval, paired_bootstrap
-from tacit.experiment.amounts import whole_text
-from tacit.experiment.comparison_text import difference_text
+from tacit.run.amounts import whole_text
+from tacit.run.charts import GREY, caption, colour, legend_outside, new_figure
+from tacit.study.compare import difference_text
+
+# Groups of users by what they have: followers and distinct ones, cold and warm, quartiles.
+
+POPULAR = 0.3  # of the catalogue
+COLD = 0.3  # of the users, and as many warm ones
+
+
+def portion(share: float, count: int) -> int:
+    """So many of `count`, at least one.
+
+    >>> portion(0.3, 10), portion(0.3, 1682), portion(0.1, 3)
+    (3, 504, 1)
+    """
+    return max(1, int(share * count + 1e-9))
+
+
+def popular_items(train: TrainView, ids: Sequence[str], share: float = POPULAR) -> np.ndarray:
+    """True for the items with most train interactions; equal ones in the order of their ids.
+
+    >>> from tacit.data.views import Lists
+    >>> lists = Lists.from_pairs(np.array([0, 0, 1]), np.array([2, 1, 2]), 2)
+    >>> view = TrainView(4, lists, np.zeros(2, np.uint64), Lists.empty(2))
+    >>> popular_items(view, ["d", "c", "b", "a"], 0.5).tolist()
+    [False, True, True, False]
+    """
+    count_I = train.popularity_I()
+    order = sorted(range(train.n_items), key=lambda item: (-count_I[item], ids[item]))
+    popular_I = np.zeros(train.n_items, dtype=bool)
+    popular_I[order[: portion(share, train.n_items)]] = True
+    return popular_I
+
+
+def popular_shares(train: TrainView, popular_I: np.ndarray) -> np.ndarray:
+    """The share of popular items among each user's train items; NaN without any.
+
+    >>> from tacit.data.views import Lists
+    >>> lists = Lists.from_pairs(np.array([0, 0, 1]), np.array([2, 1, 2]), 3)
+    >>> view = TrainView(3, lists, np.zeros(3, np.uint64), Lists.empty(3))
+    >>> popular_shares(view, np.array([False, False, True])).tolist()
+    [0.5, 1.0, nan]
+    """
+    size_U = train.positives.size_U
+    user_N = np.repeat(np.arange(train.n_users), size_U)
+    hits_U = np.bincount(user_N, popular_I[train.positives.item_N], minlength=train.n_users)
+    return np.divide(hits_U, size_U, out=np.full(train.n_users, np.nan), where=size_U > 0)
+
+
+def ordered(value_U: np.ndarray, ids: Sequence[str]) -> np.ndarray:
+    """User codes by rising value, equal ones by id; users without a value (NaN) are left out.
+
+    >>> ordered(np.array([2.0, 1.0, 1.0, np.nan]), ["d", "c", "b", "a"]).tolist()
+    [2, 1, 0]
+    """
+    known = np.flatnonzero(~np.isnan(value_U))
+    return np.array(sorted(known.tolist(), key=lambda u: (value_U[u], ids[u])), dtype=np.int64)
+
+
+def ends(order: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """The first and the last n of an order; both are cut to half of it, so nobody is in both.
+
+    >>> [end.tolist() for end in ends(np.array([5, 6, 7, 8, 9]), 3)]
+    [[5, 6], [8, 9]]
+    """
+    n = min(n, len(order) // 2)
+    return order[:n], order[len(order) - n :]
+
+
+def activity(train: TrainView) -> np.ndarray:
+    """How many train items each user has; NaN for none, as such a user belongs to no group."""
+    size_U = train.positives.size_U.astype(np.float64)
+    size_U[size_U == 0] = np.nan
+    return size_U
+
+
+def user_groups(
+    train: TrainView, users: Sequence[str], items: Sequence[str], n: int = 100
+) -> dict[str, np.ndarray]:
+    """All groups by name, as user codes: everybody, `n` distinct users and followers, cold and
+    warm ones, and quartiles of activity.
+    """
+    share_order = ordered(popular_shares(train, popular_items(train, items)), users)
+    order = ordered(activity(train), users)
+    distinct, followers = ends(share_order, n)
+    cold, warm = ends(order, portion(COLD, len(order)))
+    quartiles = np.array_split(order, 4)
+    return {
+        "all": order,
+        "distinct": distinct,
+        "followers": followers,
+        f"cold {COLD:.0%}": cold,
+        f"warm {COLD:.0%}": warm,
+        **{f"quartile {place}": part for place, part in enumerate(quartiles, 1)},
+    }
+
+
+# Groups as bars: what each run gives them, and what changed from one run to the other.
+
+
+def groups_figure(
+    runs: Sequence[FinishedRun], members: dict[str, np.ndarray], tables: Sequence[Table]
+) -> Figure:
+    names = list(members)
+    figure, panels = new_figure(len(runs), width=5.6, height=4.4)
+    records = tables[0].records()
+    thick = 0.8 / len(runs)
+    for place, run in enumerate(runs):
+        own = {record["group"]: record for record in records if record["run"] == run.name}
+        y = np.arange(len(names)) + (place - (len(runs) - 1) / 2) * thick
+        value = [own[name]["NDCG@10"] or 0.0 for name in names]
+        panels[0].barh(y, value, height=thick, color=colour(place), label=run.name)
+    panels[0].set_xlabel("test NDCG@10, full ranking")
+    if len(runs) == 2:
+        shift = [record["NDCG@10"] for record in tables[1].records()]
+        bars = [0.0 if value is None else value for value in shift]
+        panels[1].barh(range(len(names)), bars, height=0.6, color=GREY)
+        for row, value in enumerate(shift):
+            text = "from 0" if value is None else f" {value:+.1f} % "
+            side = "right" if (value or 0) < 0 else "left"
+            panels[1].text(value or 0.0, row, text, va="center", ha=side, fontsize=9)
+        panels[1].axvline(0, color="#202020", linewidth=0.8)
+        panels[1].set_xlabel("relative change of NDCG@10, %")
+        panels[1].margins(x=0.25)
+    for place, panel in enumerate(panels):
+        panel.set_yticks(range(len(names)), names if place == 0 else [])
+        panel.invert_yaxis()
+        panel.grid(visible=False, axis="y")
+    if len(runs) > 1:
+        legend_outside(figure, panels[0])
+        figure.suptitle(runs[0].place, fontsize=11)
+    else:
+        figure.suptitle(f"{runs[0].name}, {runs[0].place}", fontsize=11)
+    n = len(members["distinct"])
+    caption(
+        figure,
+        f"Distinct users and followers: the {n} with the smallest and largest share of popular "
+        f"items (top {POPULAR:.0%} by train count) in their train items. Quartile 1 has "
+        "the fewest train items.",
+    )
+    return figure
+
+
+# Who gains: metrics of followers and distinct users, of cold and warm ones, of quartiles.
 
 METRICS = ("NDCG@5", "Recall@5", "NDCG@10", "Recall@10")
 DRAWS = 2000  # of the bootstrap behind each interval

@@ -8,16 +8,14 @@ import numpy as np
 import torch
 
 from tacit import streams
-from tacit.analysis.embeddings import auc, item_kinds
+from tacit.analysis.embeddings import PROJECTIONS, auc, draw_items, item_kinds, user_code
 from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun
-from tacit.analysis.item_map import draw_items, user_code
-from tacit.analysis.projection import PROJECTIONS
-from tacit.engines.client import client_leaves
 from tacit.engines.explain import fused
+from tacit.engines.scoring import client_leaves
 from tacit.errors import TacitError, nearest
-from tacit.experiment.amounts import metric_text, whole_text
-from tacit.experiment.figures import caption, legend_outside, new_figure
+from tacit.run.amounts import metric_text, whole_text
+from tacit.run.charts import caption, legend_outside, new_figure
 
 MIXED = "mixed"
 MOST_USERS = 200  # whose AUC is averaged; beyond that so many at random

@@ -1,22 +1,27 @@
-"""The inversion attack: what the embeddings of cold items say about their content.
-
-An attacker receives all generated embeddings, as every client does, and knows the content of a few
-of the items. It learns content from embedding on those and reconstructs the rest.
-Shape suffixes: R draws of the generator, C cold items, D width of an embedding, F of the content,
-K items whose content leaked, N the others, V items that are shown.
-"""
+"""The inversion attack: what the embeddings of cold items say about their content."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 import numpy as np
 
 from tacit import streams
+from tacit.analysis.finished import finished_runs, require_alike
 from tacit.attack.attackers import ATTACKERS, FLOOR
 from tacit.attack.measures import Measures, differences, leakage, measure
-from tacit.engines.chunks import one_torch_thread
+from tacit.engines.device import one_torch_thread
 from tacit.errors import TacitError
+from tacit.run.add_items import load_cold_model
+
+# The inversion attack: what the embeddings of cold items say about their content.
+#
+# An attacker receives all generated embeddings, as every client does, and knows the content of a
+# few of the items. It learns content from embedding on those and reconstructs the rest. Shape
+# suffixes: R draws of the generator, C cold items, D width of an embedding, F of the content, K
+# items whose content leaked, N the others, V items that are shown.
 
 FEWEST_KNOWN = 10  # of which one is held out from training
 FEWEST_UNKNOWN = 2  # a pair
@@ -170,3 +175,35 @@ def _over_seeds(found: list[Measures]) -> tuple[Measures, Measures | None]:
     value_SM = np.array([list(asdict(one).values()) for one in found])
     mean_M, deviation_M = value_SM.mean(axis=0), value_SM.std(axis=0, ddof=1)
     return Measures(*mean_M.tolist()), Measures(*deviation_M.tolist())
+
+
+# The inversion attack on the cold items of finished runs.
+
+
+def invert_runs(
+    folders: Sequence[str | Path], *, leaked: float = 0.2, seeds: int = 5, draws: int = 10
+) -> dict[str, Inversion]:
+    """What each run's generated rows say about the content that they were generated from, for the
+    cold items of the test part; a generator without noise has one draw, whatever `draws` says.
+
+    >>> invert_runs(["nowhere"])
+    Traceback (most recent call last):
+    tacit.errors.TacitError: No run at 'nowhere': there is no experiment.toml; give a folder that \
+`tacit train` wrote.
+    """
+    require_settings(leaked, seeds)
+    if draws < 1:
+        raise TacitError(f"draws is {draws}; there must be at least one.")
+    runs = finished_runs(folders)
+    require_alike(runs)
+    models = {run.name: load_cold_model(run.folder.path) for run in runs}
+    found = {}
+    for name, model in models.items():
+        n = draws if model.cold.noise else 1
+        embedding_RCD = np.stack([model.rows(model.cold_C, draw) for draw in range(n)])
+        content_CF = model.feature_IF[model.cold_C]
+        try:
+            found[name] = invert(embedding_RCD, content_CF, leaked=leaked, seeds=seeds)
+        except TacitError as error:
+            raise TacitError(f"{name}: {error}") from error
+    return found

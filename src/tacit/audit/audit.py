@@ -1,24 +1,104 @@
-"""audit(experiment): every check of one method under one protocol."""
+"""audit(experiment): every check of one method under one protocol, and the files it gives."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
-from tacit.audit.alone import alone
-from tacit.audit.data_checks import repeats, tied_times
-from tacit.audit.draws import drawn_less, never_sampled
-from tacit.audit.finding import Finding
-from tacit.audit.scores import references, swapped, unseen
-from tacit.audit.subject import Subject
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+
+from tacit.audit.checks import drawn_less, never_sampled, repeats, tied_times
+from tacit.audit.scores import alone, references, swapped, unseen
+from tacit.audit.subject import Finding, Subject
 from tacit.core.central import CentralMethod
-from tacit.data.parts import settled
-from tacit.data.split import cautions
-from tacit.engines.chunks import one_torch_thread
-from tacit.experiment.course import course_of
-from tacit.experiment.prepare import Prepared, prepare
-from tacit.experiment.spec import Experiment
-from tacit.experiment.watch import Silent, Watcher
+from tacit.data.split import cautions, settled
+from tacit.engines.device import one_torch_thread
+from tacit.errors import TacitError
+from tacit.files import whole_folder
+from tacit.run.amounts import metric_text, whole_text
+from tacit.run.experiment import Experiment
+from tacit.run.prepare import Prepared, prepare
+from tacit.run.report import known
+from tacit.run.run import Silent, Watcher
+from tacit.run.trainer import course_of
+
+# An audit as files: one JSON object for programs, one HTML page that needs nothing but itself.
+
+
+def as_json(audits: Sequence[Audit]) -> dict[str, Any]:
+    """Everything that was found, as plain values; `--json` prints the same object.
+
+    >>> as_json([Audit("m", "d", "clean", True, "s", 0, 9, 5, "5", "e", ())])["audits"][0]["flags"]
+    []
+    """
+    return {
+        "method": audits[0].method,
+        "dataset": audits[0].dataset,
+        "seed": audits[0].seed,
+        "audits": [
+            {**asdict(one), "flags": one.flags, "conclusion": one.conclusion} for one in audits
+        ],
+        "tacit": version("tacit"),
+    }
+
+
+def render(audits: Sequence[Audit]) -> str:
+    """The page as text: protocols side by side, then every finding with its numbers.
+
+    >>> "a&lt;b" in render([Audit("m", "a<b", "clean", True, "s", 0, 9, 5, "5", "e", ())])
+    True
+    """
+    environment = Environment(
+        # the style is that of the report of a run
+        loader=ChoiceLoader([PackageLoader("tacit.audit", "."), PackageLoader("tacit.run", ".")]),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters["amount"] = known(amount)
+    template = environment.get_template("audit.html.jinja")
+    checks = [finding.name for finding in audits[0].findings]
+    return template.render(audits=audits, checks=checks, first=audits[0])
+
+
+def amount(value: object) -> str:
+    """A number as people read it: shares with four decimals, counts whole.
+
+    >>> amount(0.12345), amount(1269)
+    ('0.1235', '1,269')
+    """
+    return whole_text(value) if isinstance(value, int) else metric_text(value)
+
+
+def refuse_used(folder: Path) -> None:
+    """A folder to write to is new or empty; asked before anything is trained."""
+    if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
+        raise TacitError(f"{str(folder)!r} is not an empty folder; choose another --out.")
+
+
+def write_audit(audits: Sequence[Audit], folder: Path) -> Path:
+    """Write `audit.json` and `audit.html` into a new folder, both or neither; returns the page.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     one = Audit("m", "d", "clean", True, "s", 0, 9, 5, "5", "e", ())
+    ...     sorted(path.name for path in write_audit([one], Path(place, "new")).parent.iterdir())
+    ['audit.html', 'audit.json']
+    """
+    refuse_used(folder)
+    files = {"audit.json": json.dumps(as_json(audits), indent=1), "audit.html": render(audits)}
+    with whole_folder(folder) as unfinished:
+        for name, text in files.items():
+            (unfinished / name).write_text(text, encoding="utf-8")
+    return folder / "audit.html"
+
+
+# audit(experiment): every check of one method under one protocol.
 
 ROUND_CAP = 200  # of methods that no fused kernel runs: an audit should take minutes
 
@@ -88,7 +168,7 @@ def audit(
     A method that the fused kernel runs plays all its rounds, another at most `cap`; None is no cap.
     Scores are of the last round, without selection or early stop.
 
-    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.run.resolve import resolve
     >>> audit(resolve("popularity")).flags
     []
     """
@@ -118,7 +198,7 @@ def audit(
 def rounds_of(experiment: Experiment, engine: str, cap: int | None) -> tuple[int, str]:
     """How many rounds the audit plays, and why.
 
-    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.run.resolve import resolve
     >>> rounds_of(resolve("fedncf", rounds=500), "loop: one by one", 200)[1]
     '200 of 500, since the engine is loop, not fused (--rounds 500 plays all); the last one counts'
     >>> rounds_of(resolve("fedmf", rounds=500), "fused: one pass", 200)

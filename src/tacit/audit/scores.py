@@ -1,16 +1,99 @@
-"""Checks of the method's own score: swapped test items, the honest pool, unseen items."""
+"""Checks of the method's own score: swapped test items, the honest pool, unseen items, clients
+alone.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from tacit.audit.finding import Finding, does_not_apply
-from tacit.audit.subject import Subject
-from tacit.evaluation.binomial import chance_bound
+from tacit.audit.subject import Finding, Subject, does_not_apply
+from tacit.core.compose import compose
+from tacit.core.method import Method
+from tacit.core.types import Task
+from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranks import Ranks
-from tacit.evaluation.references import chance
-from tacit.experiment.amounts import metric_text as m4
+from tacit.evaluation.references import chance, chance_bound
+from tacit.methods.controls import local_only
+from tacit.parts.channel import Dense
+from tacit.parts.server import Mean
+from tacit.parts.sync import Isolated
+from tacit.run.amounts import metric_text as m4
+
+# The method's own client, never communicating: what can it know of an item it never saw?
+
+
+def twin_alone(subject: Subject) -> tuple[Method, str] | None:
+    """The method without its federation, and what it is; None where there are no clients.
+
+    A client that shares part of its model with others is none without them; PFedRec's client,
+    drawing negatives as the method does, then stands in.
+    """
+    if subject.sampling is None:
+        return None
+    method = subject.experiment.method
+    if isinstance(method, Method):
+        own = replace(method, sync=Isolated(), channel=(Dense(),), server=Mean())
+        try:
+            compose(own, Task(n_users=1, n_items=1))
+        except TacitError:
+            pass
+        else:
+            return own, "The method's own client"
+    return replace(local_only(), sampling=subject.sampling[0]), "PFedRec's client, standing in,"
+
+
+def alone(subject: Subject) -> Finding:
+    """HR@10 of clients that train alone, under the audited pool and under the honest one.
+
+    On item numbers without content a client alone cannot tell one unseen item from another. The two
+    trainings differ in the pool and in nothing else, so what the one has over the other is the
+    leak's, whatever the order was that both began with.
+    """
+    name = "local training alone"
+    twin = twin_alone(subject)
+    if twin is None:
+        return does_not_apply(name, "there are no clients that draw negatives")
+    method, what = twin
+    try:
+        audited = subject.hits(subject.outcome("audited", method, ", alone").test.full)
+        honest = subject.hits(subject.outcome("honest", method, ", alone").test.full)
+    except TacitError as error:  # its personal tables do not fit, or it diverged: say so, go on
+        return Finding(name, "note", f"Could not be trained: {error}")
+    popularity = subject.hits(subject.popularity.full)
+    bound = subject.bound(max(subject.chance, honest))
+    # with content a client alone may rightly beat popularity; by numbers it may not
+    beats_counting = subject.ids_only and audited > max(popularity, subject.bound(subject.chance))
+    flagged = audited > bound or beats_counting
+    says = f"{what} reaches HR@10 {m4(audited)} without any communication"
+    if subject.split.train.leaks:
+        says += f", and {m4(honest)} when its negatives may be any item but its train items"
+    says += f"; popularity has {m4(popularity)}, chance {m4(subject.chance)}"
+    if audited > bound:
+        says += ": what it gains by the pool is not knowledge of the person."
+    elif beats_counting:
+        says += ": nobody who is alone can know so much; look for a leak."
+    else:
+        says += "."
+    return Finding(
+        name,
+        "FLAG" if flagged else "pass",
+        says,
+        {
+            "HR@10, audited pool": audited,
+            "HR@10, honest pool": honest,
+            "popularity": popularity,
+            "chance": subject.chance,
+            "bound": bound,
+        },
+        m4(audited),
+        f"≤ {m4(bound)}",
+    )
+
+
+# Checks of the method's own score: swapped test items, the honest pool, unseen items.
 
 K = 10
 

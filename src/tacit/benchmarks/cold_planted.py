@@ -17,22 +17,22 @@ import numpy as np
 import torch
 
 from tacit import streams
-from tacit.cold.diffusion import Diffusion
 from tacit.core.method import Method
 from tacit.data.planted import planted_dataset
 from tacit.data.protocol import CLEAN, among_cold_items
 from tacit.data.split import split_dataset
 from tacit.data.views import Split
-from tacit.diffusion.schedule import Schedule
 from tacit.engines.cold import ColdScorer
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
 from tacit.evaluation.references import chance
-from tacit.experiment.federated_course import FederatedCourse
-from tacit.experiment.spec import Experiment
 from tacit.files import write_text
-from tacit.methods.mdifffr import cold_pfedrec
+from tacit.methods.cold_start import cold_pfedrec
+from tacit.parts.cold.diffusion import Diffusion
+from tacit.parts.diffusion.process import Schedule
 from tacit.plugins import cold
+from tacit.run.experiment import Experiment
+from tacit.run.trainer import FederatedCourse
 
 SEEDS = (0, 1, 2)
 DRAWS = 50

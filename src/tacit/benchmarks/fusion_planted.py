@@ -17,21 +17,21 @@ import numpy as np
 import torch
 
 from tacit import streams
-from tacit.analysis.separation import PREFERENCE, separation
+from tacit.analysis.router import PREFERENCE, separation
 from tacit.core.method import Method
 from tacit.data.planted import planted_dataset
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import Split
-from tacit.engines.client import client_leaves
 from tacit.engines.explain import explain
+from tacit.engines.scoring import client_leaves
 from tacit.evaluation.metrics import metric, per_user
 from tacit.evaluation.ranking import rank
-from tacit.experiment.federated_course import FederatedCourse
-from tacit.experiment.spec import Experiment
 from tacit.files import write_text
 from tacit.methods import fcf
 from tacit.plugins.fusion import fedmr, fedvlr, id_only_control
+from tacit.run.experiment import Experiment
+from tacit.run.trainer import FederatedCourse
 
 SEEDS = (0, 1, 2, 3, 4)
 ROUNDS, EVERY, WIDTH = 60, 5, 32

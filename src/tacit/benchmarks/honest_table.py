@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
-from tacit.experiment.resolve import resolve
-from tacit.experiment.run import run
 from tacit.files import write_text
+from tacit.run.resolve import resolve
+from tacit.run.run import run
 
 METHODS_SHOWN = ("pfedrec", "fedmf", "fedncf", "local_only", "ease", "pure_svd")
 PROTOCOLS_SHOWN = ("clean", "pfedrec")
@@ -91,8 +91,8 @@ def write_honest_table(
         "round with the best validation value. 1+99 ranks the held-out item against 99 sampled "
         "ones; full ranks it against the whole catalogue. fedmf and pfedrec take the rates of "
         "PFedRec's released code, unsearched; fedncf's are ours, found by hand on this "
-        "dataset with test values in sight (see `methods/fedncf.py`); ease and pure_svd choose "
-        "among 8 and 6 settings on validation.\n\n"
+        "dataset with test values in sight (see `methods/factorisation.py`); ease and "
+        "pure_svd choose among 8 and 6 settings on validation.\n\n"
     )
     write_text(out / "honest-table.md", head + table(results))
     kept = (

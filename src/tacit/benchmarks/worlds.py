@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from tacit.data.dataset import FeatureTable, Modalities
 from tacit.data.load import load
-from tacit.data.modalities import FeatureTable, Modalities
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView

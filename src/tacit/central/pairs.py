@@ -1,39 +1,198 @@
-"""Models that score a pair (user, item) from a row of each, trained on all histories at once.
-
-Samples are everybody's positives and 4 negatives each, drawn anew in every epoch and shuffled
-across users; the loss is the mean binary cross-entropy on logits of a mini-batch. Only the rows
-that a batch reads move, with Adam too: while nobody reads a row, its moments and its count of steps
-stand still ("lazy" Adam). Dense Adam, which most released code uses, lets a row drift on its old
-moments between two reads; rare rows then move further in an epoch, so its rates and numbers of
-epochs are not quite ours.
-
-Plain descent on a mean loss hardly moves anything: a row has one or two samples in a batch of 256,
-so its step is about rate/256 of its gradient. `Sgd` needs a rate a few hundred times higher than
-usual (`rate=25.6` is 0.1 on the sum over a batch).
-
-An item without any train interaction is only ever drawn as a negative, if at all: its row stays
-near its tiny first draw or is pushed down. Nothing special is done about it.
-"""
+"""Models that score a pair (user, item) from a row of each, trained on all histories at once."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.central.newcomer import first_rows, newcomer_rows
+from tacit import streams
 from tacit.central.rows import Law, step_rows, with_row_moments
-from tacit.central.samples import Samples, draw_epoch
-from tacit.core.moments import without_moments
-from tacit.core.optim import Adam, Sgd
+from tacit.compiled import compiled
+from tacit.core.optim import Adam, Sgd, without_moments
 from tacit.core.types import Init, Params
-from tacit.data.sampling import Sampling
-from tacit.data.views import TrainView
+from tacit.data.sampling import Sampling, client_keys, draw_ordered, samples_per_user
+from tacit.data.views import Lists, TrainView
+from tacit.engines.state import draw_leaf
 from tacit.errors import TacitError
-from tacit.objectives.bce import BinaryCrossEntropy
+from tacit.parts.objectives import BinaryCrossEntropy
+
+# The samples of one epoch over everybody: each user's own draws, shuffled across users.
+
+
+@dataclass(frozen=True, eq=False)
+class Samples:
+    """N samples in training order: who, which item, and 1 for a positive or 0.
+
+    >>> len(Samples(np.array([0]), np.array([4]), np.array([1], np.uint8)))
+    1
+    """
+
+    user_N: np.ndarray  # int64
+    item_N: np.ndarray  # int64
+    label_N: np.ndarray  # uint8
+
+    def __len__(self) -> int:
+        return len(self.item_N)
+
+
+def draw_epoch(train: TrainView, sampling: Sampling, *, seed: int, number: int) -> Samples:
+    """Everybody's positives and negatives of epoch `number` (from 1).
+
+    Negatives come from each user's own stream with the epoch as the round: they are the ones that a
+    federated client with this seed draws in that round. Only the shuffle mixes users.
+
+    >>> from tacit.data.views import Lists
+    >>> lists = Lists.from_pairs(np.array([0, 1]), np.array([0, 1]), n_lists=2)
+    >>> train = TrainView(2, lists, np.array([5, 6], np.uint64), Lists.empty(2))
+    >>> drawn = draw_epoch(train, Sampling(negatives=1), seed=0, number=1)
+    >>> sorted(zip(drawn.user_N.tolist(), drawn.item_N.tolist(), drawn.label_N.tolist()))
+    [(0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 1)]
+    """
+    count_U = samples_per_user(train, sampling)
+    start_U1 = np.concatenate([[0], np.cumsum(count_U)]).astype(np.int64)
+    item_N = np.empty(int(start_U1[-1]), np.int64)
+    label_N = np.empty(int(start_U1[-1]), np.uint8)
+    positives, hidden = train.positives, train.hidden_from_negatives
+    _draw(
+        seed,
+        number,
+        sampling.redraw_code,
+        train.user_key_U,
+        positives.start_U1,
+        positives.item_N,
+        hidden.start_U1,
+        hidden.item_N,
+        train.n_items,
+        sampling.negatives,
+        start_U1,
+        item_N,
+        label_N,
+    )
+    order_N = streams.numpy_generator(seed, streams.SHUFFLE, number).permutation(len(item_N))
+    user_N = np.repeat(np.arange(train.n_users), count_U)
+    return Samples(user_N[order_N], item_N[order_N], label_N[order_N])
+
+
+@compiled(error_model="numpy")
+def _draw(  # type: ignore[no-untyped-def]
+    seed,
+    number,
+    redraw,
+    user_keys,
+    positive_start,
+    positive_item,
+    hidden_start,
+    hidden_item,
+    n_items,
+    n_negatives,
+    start,
+    out_item,
+    out_label,
+):
+    blocked = np.zeros(n_items, np.uint8)
+    for user in range(len(user_keys)):
+        key, _ = client_keys(seed, number, 0, redraw, user_keys[user])
+        draw_ordered(
+            key,
+            positive_item[positive_start[user] : positive_start[user + 1]],
+            hidden_item[hidden_start[user] : hidden_start[user + 1]],
+            n_items,
+            n_negatives,
+            out_item[start[user] : start[user + 1]],
+            out_label[start[user] : start[user + 1]],
+            blocked,
+        )
+
+
+# A person who joined after central training: own rows are fitted, all others stay as they are.
+
+STEPS = 64  # an epoch of a newcomer has at most so many
+
+
+class Fittable(Protocol):
+    """What a model of pairs must tell to be fitted to somebody new."""
+
+    @property
+    def batch(self) -> int: ...
+    @property
+    def sampling(self) -> Sampling: ...
+    @property
+    def optimiser(self) -> Adam | Sgd: ...
+    def user_tables(self) -> dict[str, Init]: ...
+    def item_tables(self) -> dict[str, Init]: ...
+    def n_items(self, leaves: Params) -> int: ...
+    def law(self, leaves: Params, number: int, n_items: int) -> Law: ...
+    def slope(
+        self, moving: Params, still: Params, label_B: np.ndarray, divisor: int
+    ) -> tuple[float, dict[str, np.ndarray]]: ...
+
+
+def first_rows(init: Init, leaf: str, seed: int, name_U: np.ndarray, dtype: torch.dtype) -> Tensor:
+    """The first value of a leaf for each name, stacked; name 0 is nobody's.
+
+    >>> first_rows(Init((2,)), "user", 0, np.array([7], np.uint64), torch.float32).tolist()
+    [[0.0, 0.0]]
+    """
+    return draw_leaf(init, seed, streams.INIT, streams.name_of(leaf), name_U, dtype)
+
+
+def newcomer_rows(
+    model: Fittable, leaves: Params, history: np.ndarray, *, name: int, seed: int, epochs: int
+) -> Params:
+    """The newcomer's rows, (1, D) in each user table, after descent on one history.
+
+    In training hardly two samples of a user meet in one batch, so a user takes about one step for
+    each of its samples: here too, up to STEPS in an epoch.
+
+    >>> from tacit.methods import Mf
+    >>> items = torch.eye(4) * 3
+    >>> rows = newcomer_rows(Mf(dim=4), {"items": items}, np.array([2]), name=1, seed=0, epochs=20)
+    >>> int(rows["user"][0].argmax())
+    2
+    """
+    n_items, users, tables = model.n_items(leaves), model.user_tables(), without_moments(leaves)
+    positives = Lists(np.array([0, len(history)]), np.asarray(history, dtype=np.int64))
+    key_U = np.array([name], dtype=np.uint64)
+    train = TrainView(n_items, positives, key_U, Lists.empty(1))
+    dtype = next(iter(leaves.values())).dtype
+    own = {leaf: first_rows(init, leaf, seed, key_U, dtype) for leaf, init in users.items()}
+    own = with_row_moments(own, model.optimiser)
+    only = np.zeros(1, dtype=np.int64)
+    for number in range(1, epochs + 1):
+        samples = draw_epoch(train, model.sampling, seed=seed, number=number)
+        law = model.law(leaves, number, n_items)
+        size = max(1, -(-len(samples) // STEPS))
+        for low in range(0, len(samples), size):
+            item_B = torch.from_numpy(samples.item_N[low : low + size])
+            still = tables | {leaf: leaves[leaf][item_B] for leaf in model.item_tables()}
+            moving = {leaf: own[leaf] for leaf in users}
+            # each sample weighs what it weighs in training, where a batch is everybody's
+            _, slope = model.slope(moving, still, samples.label_N[low : low + size], model.batch)
+            for leaf, gradient in slope.items():
+                step_rows(own, leaf, only, gradient, law)
+    return {leaf: own[leaf] for leaf in users}
+
+
+# Models that score a pair (user, item) from a row of each, trained on all histories at once.
+#
+# Samples are everybody's positives and 4 negatives each, drawn anew in every epoch and shuffled
+# across users; the loss is the mean binary cross-entropy on logits of a mini-batch. Only the rows
+# that a batch reads move, with Adam too: while nobody reads a row, its moments and its count of
+# steps stand still ("lazy" Adam). Dense Adam, which most released code uses, lets a row drift on
+# its old moments between two reads; rare rows then move further in an epoch, so its rates and
+# numbers of epochs are not quite ours.
+#
+# Plain descent on a mean loss hardly moves anything: a row has one or two samples in a batch of
+# 256, so its step is about rate/256 of its gradient. `Sgd` needs a rate a few hundred times higher
+# than usual (`rate=25.6` is 0.1 on the sum over a batch).
+#
+# An item without any train interaction is only ever drawn as a negative, if at all: its row stays
+# near its tiny first draw or is pushed down. Nothing special is done about it.
 
 TOWER = "tower"  # all leaves of the tower as one row, so that one step moves them
 TABLE_SCALE = 0.01  # standard deviation of all tables at the start

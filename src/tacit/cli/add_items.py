@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli import options
-from tacit.cli.machine import ready_to_compute
+from tacit.cli import settings as options
 from tacit.cli.output import say, say_json
+from tacit.cli.settings import ready_to_compute
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
-    from tacit.experiment.add_items import Added
+    from tacit.run.add_items import Added
 
 NAMED = 10  # items that are named on the terminal; --json names all of them
 
@@ -49,8 +49,8 @@ def add_items(
     as_json: options.Json = False,
 ) -> None:
     """Let a finished run recommend items that did not exist when it was trained."""
-    from tacit.content.new_content import Given
-    from tacit.experiment.add_items import add_items as add
+    from tacit.content.recipes import Given
+    from tacit.run.add_items import add_items as add
 
     ready_to_compute()
     columns = tuple(column.strip() for column in (text or "").split(",") if column.strip())

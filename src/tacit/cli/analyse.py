@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli import options
-from tacit.cli.machine import cores, ready_to_compute
+from tacit.cli import settings as options
 from tacit.cli.output import say, say_json, show, warn
+from tacit.cli.settings import cores, ready_to_compute
 
 
 def analyse(
@@ -43,8 +43,8 @@ def analyse(
 ) -> None:
     """Look into finished runs: a figure (PNG and SVG), its numbers (CSV), and a short table."""
     from tacit.analysis.analyses import analyse as analyse_runs
+    from tacit.cli.output import plain_table
     from tacit.cli.progress import Bar
-    from tacit.cli.tables import plain_table
 
     flags = options.given(user=user, projection=projection, metric=metric, ranking=ranking, n=n)
     ready_to_compute()

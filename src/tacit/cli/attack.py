@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli import options
-from tacit.cli.machine import ready_to_compute
+from tacit.cli import settings as options
 from tacit.cli.output import say, say_json, show
+from tacit.cli.settings import ready_to_compute
 
 app = typer.Typer(help="Attacks: what others can read out of what a run sends.")
 
@@ -41,10 +41,10 @@ def inversion(
     """Reconstruct the content of cold items from their generated embeddings."""
     from rich.text import Text
 
+    from tacit.attack.inversion import invert_runs
     from tacit.attack.page import as_json as as_object
     from tacit.attack.page import notes, text_table, write_page
-    from tacit.attack.runs import invert_runs
-    from tacit.cli.tables import plain_table
+    from tacit.cli.output import plain_table
 
     ready_to_compute()
     found = invert_runs(runs, leaked=leaked, seeds=seeds, draws=draws)

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli import options
-from tacit.cli.machine import cores, ready_to_compute
+from tacit.cli import settings as options
 from tacit.cli.output import say, say_json, show
+from tacit.cli.settings import cores, ready_to_compute
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -47,14 +47,13 @@ def audit(
     as_json: options.Json = False,
 ) -> None:
     """Look for leaks: what of a score is there without learning, and under which protocol."""
-    from tacit.audit.audit import ROUND_CAP
+    from tacit.audit.audit import ROUND_CAP, refuse_used, write_audit
+    from tacit.audit.audit import as_json as as_object
     from tacit.audit.audit import audit as audit_experiment
-    from tacit.audit.page import as_json as as_object
-    from tacit.audit.page import refuse_used, write_audit
     from tacit.cli.progress import Bar
     from tacit.cli.settings import free_folder
-    from tacit.experiment.names import audit_name, data_below
-    from tacit.experiment.resolve import resolve
+    from tacit.run.names import audit_name, data_below
+    from tacit.run.resolve import resolve
 
     flags = options.given(
         data=data,
@@ -105,8 +104,8 @@ def audit(
 
 def audit_table(audits: Sequence[Audit]) -> Table:
     """One row per check; for each protocol what was measured, its honest bound, the verdict."""
-    from tacit.cli.tables import plain_table
-    from tacit.experiment.amounts import DASH
+    from tacit.cli.output import plain_table
+    from tacit.run.amounts import DASH
 
     columns = [""]
     for one in audits:

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli import options
-from tacit.cli.machine import ready_to_compute
+from tacit.cli import settings as options
 from tacit.cli.output import say, say_json
+from tacit.cli.settings import ready_to_compute
 
 
 def bench(

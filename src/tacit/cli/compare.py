@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli import options
-from tacit.cli.machine import cores, ready_to_compute
+from tacit.cli import settings as options
 from tacit.cli.output import say, say_json, show
+from tacit.cli.settings import cores, ready_to_compute
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tacit.experiment.comparison import Comparison
+    from tacit.study.compare import Comparison
 
 
 def compare(
@@ -49,7 +49,7 @@ def compare(
 ) -> None:
     """Compare methods user by user; runs that are finished are used again."""
     from tacit.cli.progress import Bar
-    from tacit.experiment.compare import compare as compare_methods
+    from tacit.study.compare import compare as compare_methods
 
     flags = options.given(
         data=data,
@@ -91,7 +91,7 @@ def compare(
 
 def show_comparison(comparison: Comparison) -> None:
     """The table and what it says."""
-    from tacit.experiment.comparison_text import mark, sentences
+    from tacit.study.compare import mark, sentences
 
     show(comparison_table(comparison))
     if warning := mark(comparison.protocol, comparison.clean):
@@ -111,9 +111,9 @@ def show_comparison(comparison: Comparison) -> None:
 
 def comparison_table(comparison: Comparison) -> Table:
     """One row per method, then popularity and chance."""
-    from tacit.cli.tables import plain_table
-    from tacit.experiment.amounts import DASH, bytes_text, metric_text
-    from tacit.experiment.comparison_text import (
+    from tacit.cli.output import plain_table
+    from tacit.run.amounts import DASH, bytes_text, metric_text
+    from tacit.study.compare import (
         difference_text,
         other_columns,
         p_text,
@@ -155,7 +155,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def _default_out(data: str | None, protocol: str | None) -> Path:
-    from tacit.experiment.names import shared_folder, slug
+    from tacit.run.names import shared_folder, slug
 
     rules = slug(protocol or "clean")
     return shared_folder(Path("runs"), data or "planted", lambda name: f"compare-{name}-{rules}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from tacit.cli import options
+from tacit.cli import settings as options
 from tacit.cli.output import say, say_json, show
 
 app = typer.Typer(help="Datasets: list them, get files, describe one.")
@@ -17,7 +17,7 @@ app = typer.Typer(help="Datasets: list them, get files, describe one.")
 @app.command("list")
 def list_sources() -> None:
     """Named sources: whether they are found here, their counts, their licence."""
-    from tacit.cli.tables import plain_table
+    from tacit.cli.output import plain_table
     from tacit.data.load import PLANTED, cache_dir, load
     from tacit.data.sources import SOURCES
 
@@ -54,9 +54,8 @@ def get_files(
     to: Annotated[Path | None, typer.Option(help="Where to put the files.")] = None,
 ) -> None:
     """Fetch the files that a manifest lists, checked; for a named source, say where they are."""
-    from tacit.data.download import get
+    from tacit.data.download import get, read_manifest
     from tacit.data.load import cache_dir
-    from tacit.data.manifest import read_manifest
     from tacit.data.sources import SOURCES
 
     if name in SOURCES and (here := found(name)):
@@ -102,7 +101,7 @@ def describe_data(
 
 
 def _show(about: dict[str, Any]) -> None:
-    from tacit.cli.tables import plain_table
+    from tacit.cli.output import plain_table
 
     counts = ("users", "items", "interactions")
     steps = [

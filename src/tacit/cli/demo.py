@@ -6,14 +6,14 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tacit.cli.machine import cores, ready_to_compute
 from tacit.cli.output import say, show
+from tacit.cli.settings import cores, ready_to_compute
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tacit.experiment.comparison import Comparison
+    from tacit.study.compare import Comparison
 
 FOLDER = Path("runs", "demo")
 # What each shown method is; the order is that of the table.
@@ -30,8 +30,8 @@ WRITTEN = {"compare.json", "compare.md"}
 def demo() -> None:
     """Train and compare a few methods on the planted world; needs no files and no network."""
     from tacit.cli.progress import Bar
-    from tacit.experiment.compare import compare
-    from tacit.experiment.folder import RunFolder
+    from tacit.run.folder import RunFolder
+    from tacit.study.compare import compare
 
     clear(FOLDER)
     ready_to_compute()
@@ -54,8 +54,8 @@ def demo() -> None:
 
 def demo_table(comparison: Comparison) -> Table:
     """The methods, then chance: full ranking, sampled ranking, bytes, and what each one is."""
-    from tacit.cli.tables import plain_table
-    from tacit.experiment.amounts import DASH, bytes_text, metric_text
+    from tacit.cli.output import plain_table
+    from tacit.run.amounts import DASH, bytes_text, metric_text
 
     def numbers(values: object) -> list[str]:
         full, sampled = values["full"], values["sampled99"]  # type: ignore[index]
@@ -76,9 +76,9 @@ def _one_person(folder: Path) -> None:
     """What one person chose, and what the model would show them next."""
     import numpy as np
 
-    from tacit.experiment.folder import RunFolder
-    from tacit.experiment.prepare import prepare
-    from tacit.experiment.recommend import recommend
+    from tacit.run.folder import RunFolder
+    from tacit.run.prepare import prepare
+    from tacit.run.recommend import recommend
 
     dataset = prepare(RunFolder(folder).experiment()).dataset  # made up, so it is what it was
     rows, titles = dataset.interactions, dataset.texts["title"]

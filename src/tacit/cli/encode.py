@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli import options
-from tacit.cli.machine import ready_to_compute
+from tacit.cli import settings as options
 from tacit.cli.output import say, say_json
+from tacit.cli.settings import ready_to_compute
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
-    from tacit.content.batches import Source
-    from tacit.content.encode import Encoding
-    from tacit.content.encoder import Modality
+    from tacit.content.encode import Encoding, Source
+    from tacit.content.encoders import Modality
 
 NAMED = 10  # damaged pictures that are named on the terminal; the manifest names all of them
 
@@ -59,7 +58,7 @@ def encode(
     as_json: options.Json = False,
 ) -> None:
     """Turn titles and pictures into features; interrupted, the same command goes on."""
-    from tacit.cli.items_bar import ItemsBar
+    from tacit.cli.progress import ItemsBar
     from tacit.content.encode import encode_table
     from tacit.content.encoders import BUILT_IN, choose, load_encoder
 
@@ -96,9 +95,7 @@ def _sources(
     prompt: str | None,
     placeholder: str | None,
 ) -> dict[Modality, Source]:
-    from tacit.content.images import Images
-    from tacit.content.items import read_items
-    from tacit.content.texts import Texts
+    from tacit.content.sources import Images, Texts, read_items
 
     columns = [column.strip() for column in (text or "").split(",") if column.strip()]
     if not columns and images is None:
@@ -115,7 +112,7 @@ def _sources(
 
 
 def _say(encoding: Encoding, source: Source) -> None:
-    from tacit.content.images import Images
+    from tacit.content.sources import Images
 
     about, damaged = encoding.manifest, encoding.damaged
     counts = f"{about.rows} of {about.items} items, {about.missing} without {about.modality}"

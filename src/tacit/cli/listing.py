@@ -10,13 +10,13 @@ from tacit.cli.output import show
 def list_names() -> None:
     """Methods, plug-ins, protocols, datasets and metrics."""
     from tacit.analysis.analyses import ANALYSES
-    from tacit.cli.tables import plain_table
+    from tacit.cli.output import plain_table
     from tacit.data.load import PLANTED
     from tacit.data.protocol import PROTOCOLS
     from tacit.data.sources import SOURCES
     from tacit.evaluation.metrics import METRICS
-    from tacit.experiment.plugins import PLUGINS
     from tacit.methods import METHODS
+    from tacit.run.plugins import PLUGINS
 
     methods = [
         [name, entry.summary, ", ".join(entry.presets), entry.protocol, str(entry.rounds)]

@@ -1,20 +1,26 @@
-"""Where commands write: results to stdout, everything else to stderr.
-
-Titles, ids and names of columns come out of other people's files. What is in them reaches the
-terminal through `printable`, so that none of it can move the cursor, colour the screen or forge a
-line.
-"""
+"""Where commands write, and results as rich tables: results to stdout, all else to stderr."""
 
 from __future__ import annotations
 
 import json
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
+from tacit.run.amounts import bytes_text, metric_text
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
+    from rich.table import Table
+
+
+# Where commands write: results to stdout, everything else to stderr.
+#
+# Titles, ids and names of columns come out of other people's files. What is in them reaches the
+# terminal through `printable`, so that none of it can move the cursor, colour the screen or forge a
+# line.
 
 PLAIN_WIDTH = 120  # of tables when stdout is a file or a pipe
 LONGEST_SENTENCE = 1500  # characters of one mistake; its beginning and its end are kept
@@ -80,3 +86,121 @@ def _stdout() -> Console:
     if not console.is_terminal:
         console = Console(highlight=False, width=PLAIN_WIDTH)
     return console
+
+
+# Results as rich tables.
+
+SAMPLED = ("HR@10", "NDCG@10")
+REFERENCES = {
+    "popularity": "popularity",
+    "chance": "chance",
+    "never_sampled": "never-sampled oracle",
+}
+
+
+def plain_table(
+    title: str | None, columns: Sequence[str], rows: Iterable[Sequence[str]], numbers: int = 0
+) -> Table:
+    """A table of texts as they are, made printable; the last `numbers` columns stand to the
+    right."""
+    from rich import box
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=None if title is None else Text(printable(title)),
+        title_justify="left",
+        box=box.SIMPLE_HEAD,
+    )
+    for place, column in enumerate(columns):
+        right = place >= len(columns) - numbers
+        # a word that is too long goes on in the next line; nothing of a name is cut away
+        overflow: Literal["ellipsis", "fold"] = "ellipsis" if right else "fold"
+        justify: Literal["right", "left"] = "right" if right else "left"
+        heading = Text(printable(column))
+        table.add_column(heading, justify=justify, no_wrap=right, overflow=overflow)
+    for row in rows:
+        table.add_row(*(Text(printable(cell)) for cell in row))
+    return table
+
+
+def full_columns(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Metrics of the full ranking: at 10, or also at the cut-off at which the run was selected.
+
+    >>> full_columns({"select_metric": "HR@50"})
+    ('HR@10', 'HR@20', 'HR@50', 'NDCG@50')
+    """
+    from tacit.run.interpretation import COLD_COLUMNS, headline, is_cold
+
+    if is_cold(result):
+        return COLD_COLUMNS
+    k = headline(result)
+    if k == 10:
+        return ("HR@5", "HR@10", "HR@20", "NDCG@10")
+    return tuple(dict.fromkeys(("HR@10", "HR@20", f"HR@{k}", f"NDCG@{k}")))
+
+
+def result_table(result: Mapping[str, Any]) -> Table:
+    """The method beside popularity, chance and the never-sampled oracle."""
+    shown = full_columns(result)
+
+    def row(name: str, full: Mapping[str, float], sampled: Mapping[str, float]) -> list[str]:
+        values = [*(full[metric] for metric in shown), *(sampled[metric] for metric in SAMPLED)]
+        return [name, *map(metric_text, values)]
+
+    rows = [row(_name(result), result["metrics"]["full"], result["metrics"]["sampled99"])]
+    for key, name in REFERENCES.items():
+        full, sampled = (result["reference"][kind][key] for kind in ("full", "sampled99"))
+        rows.append(row(name, full, sampled))
+    columns = ["", *shown, *(f"{name} vs 99" for name in SAMPLED)]
+    return plain_table(None, columns, rows, numbers=len(shown) + len(SAMPLED))
+
+
+def _name(result: Mapping[str, Any]) -> str:
+    return " + ".join([result["method"], *result["plugins"]])
+
+
+def _beside(result: Mapping[str, Any]) -> list[str]:
+    """What stands beside a result on items that nobody has touched."""
+    from tacit.run.interpretation import COLD_COLUMNS, is_cold
+
+    if not is_cold(result):
+        return []
+    cold, name = result["cold"], COLD_COLUMNS[0]
+    told = [f"one list for everybody has {name} {metric_text(cold['same_for_all'][name])}"]
+    if "draws" in cold:
+        draws = cold["draws"]
+        told.append(
+            f"{draws['number']} draws of noise {metric_text(draws[name]['mean'])} ± "
+            f"{metric_text(draws[name]['deviation'])}"
+        )
+    if "without_content" in cold:
+        told.append(f"{cold['without_content']['items']} test items have no content")
+    return [f"cold      {'; '.join(told)}"]
+
+
+def lines_of_result(result: Mapping[str, Any]) -> list[str]:
+    """What must be known beside the numbers: where they come from, what they cost, who can read."""
+    from tacit.run.interpretation import about_unseen, guarantee_words, headline, is_cold, unit_of
+    from tacit.study.compare import mark
+
+    k, unseen = headline(result), ""
+    if not is_cold(result):  # where all test items are, the table speaks of nothing else
+        unseen = about_unseen(result["breakdown"], result["metrics"]["full"][f"HR@{k}"], k)
+    cost, privacy = result["cost"], result["privacy"]
+    warning = mark(result["protocol"], result["clean"])
+    often = ", once" if result["engine"].startswith("central") else " and round"
+    return [
+        *([warning] if warning else []),
+        f"protocol  {result['protocol']}, split {result['split']}, preset {result['preset']}, "
+        f"seed {result['seed']}",
+        f"selected  {unit_of(result)} {result['selected_round']} of {result['rounds_run']} "
+        f"({result['selection']})",
+        *([f"unseen    {unseen}"] if unseen else []),
+        *_beside(result),
+        f"bytes     {bytes_text(cost['bytes_up'])} up and {bytes_text(cost['bytes_down'])} down "
+        f"per client{often}, {bytes_text(cost['bytes_total_to_selected_round'])} in all",
+        f"privacy   {guarantee_words(privacy)}: {'; '.join(privacy['server_reads'])}",
+        f"engine    {result['engine']}, {result['seconds']:.1f} s",
+        *(f"note      {note}" for note in result["notes"]),
+    ]

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from tacit.cli import options
-from tacit.cli.machine import ready_to_compute
+from tacit.cli import settings as options
 from tacit.cli.output import say, say_json, show
+from tacit.cli.settings import ready_to_compute
 
 if TYPE_CHECKING:
-    from tacit.experiment.recommend import Recommendation
+    from tacit.run.recommend import Recommendation
 
 
 def recommend(
@@ -30,9 +30,9 @@ def recommend(
 ) -> None:
     """The best items for a person who has not had them yet."""
     from tacit.engines.explain import fused
-    from tacit.experiment.data_record import OLD
-    from tacit.experiment.folder import RunFolder
-    from tacit.experiment.recommend import recommend as recommend_items
+    from tacit.run.data_record import OLD
+    from tacit.run.folder import RunFolder
+    from tacit.run.recommend import recommend as recommend_items
 
     ready_to_compute()
     best = recommend_items(run, user=user, history=history, k=k, explain=explain)
@@ -43,7 +43,7 @@ def recommend(
         said |= {"data_note": OLD} if RunFolder(run).is_old else {}
         say_json({"run": str(run), "user": user, "items": items, **said})
         return
-    from tacit.cli.tables import plain_table
+    from tacit.cli.output import plain_table
 
     columns = ["rank", "item", "title", "score"]
     rows = [[str(line.rank), line.item, line.title or "", f"{line.score:.4f}"] for line in best]

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli import options
-from tacit.cli.machine import cores, ready_to_compute
+from tacit.cli import settings as options
 from tacit.cli.output import say, say_json, show
+from tacit.cli.settings import cores, ready_to_compute
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tacit.experiment.sweep_result import Sweep
+    from tacit.study.grid import Sweep
 
 
 def sweep(
@@ -46,8 +46,8 @@ def sweep(
 ) -> None:
     """Try settings of a method; validation chooses, and runs that are finished are used again."""
     from tacit.cli.progress import Bar
-    from tacit.experiment.names import shared_folder, slug
-    from tacit.experiment.sweep import sweep as sweep_method
+    from tacit.run.names import shared_folder, slug
+    from tacit.study.sweep import sweep as sweep_method
 
     flags = options.given(
         data=data,
@@ -86,7 +86,7 @@ def sweep(
 
 def show_sweep(table: Sweep) -> None:
     """The table, the choice, and what it does not say."""
-    from tacit.experiment.comparison_text import mark
+    from tacit.study.compare import mark
 
     show(sweep_table(table))
     if warning := mark(table.protocol, table.clean):
@@ -101,9 +101,9 @@ def show_sweep(table: Sweep) -> None:
 
 def sweep_table(table: Sweep) -> Table:
     """One row per setting, in the order of the grid."""
-    from tacit.cli.tables import plain_table
-    from tacit.experiment.amounts import DASH, metric_text
-    from tacit.experiment.sweep_result import RANKING_WORDS, shown_metrics
+    from tacit.cli.output import plain_table
+    from tacit.run.amounts import DASH, metric_text
+    from tacit.study.grid import RANKING_WORDS, shown_metrics
 
     first, second = shown_metrics(table.metric)
     shown = {

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from tacit.cli import options
-from tacit.cli.machine import cores, ready_to_compute
+from tacit.cli import settings as options
 from tacit.cli.output import say
+from tacit.cli.settings import cores, ready_to_compute
 from tacit.errors import TacitError, nearest
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def table(
     from tacit.benchmarks.tables import TABLES
     from tacit.benchmarks.tables.fill import Filling
     from tacit.cli.progress import Bar
-    from tacit.experiment.federated_course import require_device
+    from tacit.run.trainer import require_device
 
     if name is None:
         for one in TABLES.values():

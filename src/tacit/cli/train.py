@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli import options
-from tacit.cli.machine import cores, ready_to_compute
+from tacit.cli import settings as options
 from tacit.cli.output import say, say_json, say_lines, show
+from tacit.cli.settings import cores, ready_to_compute
 
 
 def train(
@@ -68,14 +68,14 @@ def train(
     )
     experiment = experiment_of(config, flags)
     if dry_run:
-        from tacit.experiment.toml import dumps
+        from tacit.run.toml import dumps
 
         say_lines(dumps(experiment).rstrip())
         return
     if out is None:
         out = folder_to_resume(experiment) if resume else new_folder(experiment)
     from tacit.cli.progress import Bar
-    from tacit.experiment.run import run
+    from tacit.run.run import run
 
     ready_to_compute()
     result = run(
@@ -89,8 +89,8 @@ def train(
     if as_json:
         say_json(result)
         return
-    from tacit.cli.tables import lines_of_result, result_table
-    from tacit.experiment.folder import RunFolder
+    from tacit.cli.output import lines_of_result, result_table
+    from tacit.run.folder import RunFolder
 
     show(result_table(result))
     for line in lines_of_result(result):

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from safetensors import SafetensorError
 
-from tacit.content.encoder import About, Modality, unit_rows
-from tacit.content.extra import need, sha256_of
+from tacit.content.encoders import About, Modality, need, sha256_of, unit_rows
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:

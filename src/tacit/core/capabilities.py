@@ -14,8 +14,13 @@ from typing import TypeGuard
 import torch
 from torch import Tensor
 
-from tacit.core.crowd import PlaysCrowds, StepsInPlace
-from tacit.core.direct import AbsorbsBlocks, DirectMethod, KeepsHistoryRows
+from tacit.core.custom import (
+    AbsorbsBlocks,
+    DirectMethod,
+    KeepsHistoryRows,
+    PlaysCrowds,
+    StepsInPlace,
+)
 from tacit.core.optim import Optimiser, Sgd
 from tacit.core.parts import MeetsInPlace, ServerRule, TableRule, Viewed
 from tacit.core.types import Params

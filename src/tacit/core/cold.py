@@ -11,8 +11,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from torch import Tensor
 
-from tacit.cold.features import Features
 from tacit.core.types import Params
+from tacit.parts.cold.features import Features
 
 
 @runtime_checkable

@@ -16,8 +16,8 @@ from tacit.core.method import Method
 from tacit.core.optim import Optimiser
 from tacit.core.parts import Guided, Past, Penalised, TablePenalised, TableRule, Viewed
 from tacit.core.types import CONTENT, ITEMS, PAST, PAST_WEIGHT, Batch, Init, Params, Task
-from tacit.items.received import Received
-from tacit.sync.replace import Replace
+from tacit.parts.items import Received
+from tacit.parts.sync import Replace
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from tacit.channel.dense import Dense
 from tacit.core.method import Method
 from tacit.core.parts import (
     GradientRule,
@@ -25,17 +24,15 @@ from tacit.core.parts import (
 from tacit.core.remedy import CompositionError, Use
 from tacit.core.types import ITEMS, OWN_ITEMS
 from tacit.errors import TacitError
-from tacit.items.mixture import Mixture
-from tacit.local.held import Held
-from tacit.objectives.bce import BinaryCrossEntropy
-from tacit.objectives.bpr import PairwiseRanking
-from tacit.server.beside import TablesBeside
-from tacit.server.clusters import ClusterMean
-from tacit.server.graph import GraphMean
-from tacit.server.mean import Mean
-from tacit.server.steps import ServerSteps
-from tacit.sync.contrast import GroupKept
-from tacit.sync.replace import Replace
+from tacit.parts.channel import Dense
+from tacit.parts.clusters import ClusterMean
+from tacit.parts.contrast import GroupKept
+from tacit.parts.graph import GraphMean
+from tacit.parts.local import Held
+from tacit.parts.mixture import Mixture
+from tacit.parts.objectives import BinaryCrossEntropy, PairwiseRanking
+from tacit.parts.server import Mean, ServerSteps, TablesBeside
+from tacit.parts.sync import Replace
 
 if TYPE_CHECKING:
     from tacit.core.compose import Algorithm

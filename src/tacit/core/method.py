@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tacit.channel.dense import Dense
 from tacit.core.cold import ColdStart
 from tacit.core.parts import (
     Backbone,
@@ -17,11 +16,12 @@ from tacit.core.parts import (
     Transform,
 )
 from tacit.data.sampling import Sampling
-from tacit.items.id_only import IdOnly
-from tacit.local.joint import Joint
-from tacit.objectives.bce import BinaryCrossEntropy
-from tacit.server.mean import Mean
-from tacit.sync.replace import Replace
+from tacit.parts.channel import Dense
+from tacit.parts.items import IdOnly
+from tacit.parts.local import Joint
+from tacit.parts.objectives import BinaryCrossEntropy
+from tacit.parts.server import Mean
+from tacit.parts.sync import Replace
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from tacit.core.optim import Optimiser
 from tacit.core.types import Init, Params, Phase
-from tacit.data.modalities import Modalities
+from tacit.data.dataset import Modalities
 
 
 @runtime_checkable

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor
 
-from tacit.data.modalities import Modalities
+from tacit.data.dataset import Modalities
 
 if TYPE_CHECKING:
     from tacit.data.views import TrainView

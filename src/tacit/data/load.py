@@ -11,7 +11,7 @@ from typing import Literal
 
 from tacit.data.dataset import Dataset
 from tacit.data.readers import read_path
-from tacit.data.readers.cold_split import read_cold_split
+from tacit.data.readers.published import read_cold_split
 from tacit.data.rules import Duplicates, KCore, MinRating, MinUser, Rule
 from tacit.data.sources import SOURCES, Source
 from tacit.errors import TacitError, nearest

@@ -1,26 +1,199 @@
-"""The embedded default dataset: a small planted world in which everything is known.
-
-Each item has a text genre (in its title and description) and, independently, an image style (in its
-picture). Each person has a taste for genres and a taste for styles, and chooses by text, by image
-or by both; popular items are chosen more often. `truth` holds all of it, so that a method can be
-asked not only whether it ranks well but whether it found what is there.
-"""
+"""The embedded default dataset: small, synthetic, and with a known truth in every respect."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
-from tacit.content.colours import Colours
-from tacit.content.ngrams import NGrams
-from tacit.data.dataset import Dataset
+from tacit.content.plain import Colours, NGrams
+from tacit.data.dataset import Dataset, FeatureTable, Modalities
 from tacit.data.interactions import Interactions
-from tacit.data.modalities import FeatureTable, Modalities
-from tacit.data.planted_images import STYLES, draw_images
-from tacit.data.planted_words import GENRES, write_descriptions, write_titles
 from tacit.errors import TacitError
 from tacit.streams import WORLD, name_of, numpy_generator
+
+# Titles and descriptions of the planted world: the words of an item tell its text genre.
+
+
+@dataclass(frozen=True)
+class Genre:
+    """The words of one text genre; a word belongs to one genre only.
+
+    >>> GENRES[0].name, GENRES[0].nouns[0]
+    ('sea', 'Harbour')
+    """
+
+    name: str
+    adjectives: tuple[str, ...]
+    nouns: tuple[str, ...]
+    things: tuple[str, ...]
+
+
+def _genre(name: str, adjectives: str, nouns: str, things: str) -> Genre:
+    return Genre(name, tuple(adjectives.split()), tuple(nouns.split()), tuple(things.split()))
+
+
+GENRES = (
+    _genre(
+        "sea",
+        "Quiet Salted Drifting Tidal Windward Becalmed Seafaring Brackish",
+        "Harbour Lighthouse Lagoon Schooner Estuary Jetty Reef Anchorage",
+        "tides sails gulls anchors driftwood currents lanterns ropes shells fishermen storms buoys",
+    ),
+    _genre(
+        "city",
+        "Lamplit Crowded Rainlit Restless Towering Bustling Midnight Paved",
+        "Boulevard Arcade Rooftop Tramline Crossing Underpass Terminus Newsstand",
+        "taxis streetlamps neighbours sirens stairwells headlines elevators crowds bridges alleys "
+        "billboards commuters",
+    ),
+    _genre(
+        "forest",
+        "Mossy Whispering Fernclad Dappled Rooted Evergreen Rustling Hollow",
+        "Thicket Clearing Orchard Birchwood Bramble Grove Meadow Copse",
+        "foxes mushrooms branches owls berries hedgehogs leaves footpaths saplings brooks badgers "
+        "pinecones",
+    ),
+    _genre(
+        "space",
+        "Orbiting Weightless Lunar Distant Stellar Uncharted Magnetic Eclipsed",
+        "Observatory Comet Airlock Satellite Capsule Nebula Starfield Beacon",
+        "rockets telescopes planets astronauts signals asteroids gravity moons engines craters "
+        "constellations probes",
+    ),
+    _genre(
+        "kitchen",
+        "Buttered Simmering Peppered Toasted Sugared Crusty Spiced Ripened",
+        "Bakery Teapot Pantry Dumpling Cauldron Saucepan Marmalade Tavern",
+        "recipes loaves spoons spices ovens pastries cooks onions aprons honey cinnamon broth",
+    ),
+    _genre(
+        "winter",
+        "Frosted Snowbound Glacial Northern Icebound Hushed Woollen Polar",
+        "Sledge Chalet Avalanche Icicle Summit Blizzard Toboggan Fjord",
+        "snowflakes skates blankets glaciers mittens wolves peaks fireplaces sleighs reindeer "
+        "icebergs scarves",
+    ),
+)
+
+_FIRST = (
+    "A tale of {} and {}, told with patience.",
+    "Where {} meet {}, an old promise comes due.",
+    "Two strangers follow {} and {} to the end of the season.",
+    "Everything changes on the day of the {} and the {}.",
+)
+_SECOND = (
+    "Full of {}, {} and second chances.",
+    "A small wonder, made of {} and {}.",
+    "Come for the {}, stay for the {}.",
+    "It lingers like {} among {}.",
+)
+
+
+def write_titles(genre_I: np.ndarray, generator: np.random.Generator) -> tuple[str, ...]:
+    """A distinct title per item, from the words of its genre; long series get volume numbers.
+
+    >>> title, again = write_titles(np.array([0, 0]), np.random.default_rng(0))
+    >>> title != again, title.split()[-1] in GENRES[0].nouns
+    (True, True)
+    """
+    titles = [""] * len(genre_I)
+    for number, genre in enumerate(GENRES):
+        pairs = [
+            f"The {adjective} {noun}" for adjective in genre.adjectives for noun in genre.nouns
+        ]
+        order = generator.permutation(len(pairs))
+        for k, item in enumerate(np.flatnonzero(genre_I == number)):
+            volume, pair = divmod(k, len(pairs))
+            titles[item] = pairs[order[pair]] + (f", Volume {volume + 1}" if volume else "")
+    return tuple(titles)
+
+
+def write_descriptions(text_IK: np.ndarray, generator: np.random.Generator) -> tuple[str, ...]:
+    """Two sentences per item; each of the four words comes from a genre with its share in the item.
+
+    >>> words = write_descriptions(np.eye(6)[:1], np.random.default_rng(0))[0].replace(",", " ")
+    >>> sum(thing in words.replace(".", " ").split() for thing in GENRES[0].things)
+    4
+    """
+    descriptions = []
+    for text_K in text_IK:
+        decks = [list(generator.permutation(genre.things)) for genre in GENRES]
+        genres = generator.choice(len(GENRES), size=4, p=text_K)
+        words = [str(decks[genre].pop()) for genre in genres]
+        first, second = generator.choice(_FIRST), generator.choice(_SECOND)
+        descriptions.append(f"{first.format(*words[:2])} {second.format(*words[2:])}")
+    return tuple(descriptions)
+
+
+# Pictures of the planted world: the shape and colour of an item tell its image style.
+
+SIDE = 32  # pixels
+STYLES = (
+    "red disc",
+    "blue square",
+    "green triangle",
+    "yellow ring",
+    "violet stripes",
+    "teal cross",
+)
+_COLOURS = np.array(
+    [[205, 60, 55], [50, 90, 200], [60, 150, 70], [225, 180, 40], [130, 70, 170], [40, 165, 165]]
+)
+_PAPER = 232  # the background, a light grey
+
+
+def draw_images(image_IK: np.ndarray, generator: np.random.Generator) -> np.ndarray:
+    """One picture per item, uint8 (I, 32, 32, 3): a large figure of its main style, a small second.
+
+    >>> draw_images(np.eye(6), np.random.default_rng(0)).shape
+    (6, 32, 32, 3)
+    """
+    canvas_IHWC = np.full((len(image_IK), SIDE, SIDE, 3), float(_PAPER))
+    for item, image_K in enumerate(image_IK):
+        main, second = np.argsort(-image_K, kind="stable")[:2]
+        centre = generator.uniform(11, 17, size=2)
+        _paint(canvas_IHWC[item], main, centre, 7 + 4 * image_K[main], generator)
+        if image_K[second] > 0:
+            _paint(canvas_IHWC[item], second, np.array([26.0, 26.0]), 5.0, generator)
+    canvas_IHWC += generator.normal(0, 6, size=canvas_IHWC.shape)
+    return np.clip(canvas_IHWC, 0, 255).astype(np.uint8)
+
+
+def _paint(
+    canvas_HWC: np.ndarray,
+    style: int,
+    centre: np.ndarray,
+    radius: float,
+    generator: np.random.Generator,
+) -> None:
+    colour = _COLOURS[style] + generator.normal(0, 12, size=3)
+    canvas_HWC[_figure(style, centre, radius)] = colour
+
+
+def _figure(style: int, centre: np.ndarray, radius: float) -> np.ndarray:
+    """The pixels of one figure, as a mask."""
+    down, right = np.mgrid[0:SIDE, 0:SIDE] - centre[:, None, None]
+    distance = np.hypot(down, right)
+    square = np.maximum(np.abs(down), np.abs(right)) <= 0.85 * radius
+    figures = (
+        distance <= radius,
+        square,
+        (np.abs(down) <= radius) & (np.abs(right) <= (down + radius) / 2),
+        (distance <= radius) & (distance >= 0.55 * radius),
+        square & (np.floor(down) % 4 < 2),
+        square & (np.minimum(np.abs(down), np.abs(right)) <= 0.3 * radius),
+    )
+    return np.asarray(figures[style])
+
+
+# The embedded default dataset: a small planted world in which everything is known.
+#
+# Each item has a text genre (in its title and description) and, independently, an image style (in
+# its picture). Each person has a taste for genres and a taste for styles, and chooses by text, by
+# image or by both; popular items are chosen more often. `truth` holds all of it, so that a method
+# can be asked not only whether it ranks well but whether it found what is there.
 
 SHORTEST_HISTORY = 8
 _YEAR = 365 * 24 * 3600

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from tacit.data.modalities import Modalities
+from tacit.data.dataset import Modalities
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,6 @@ import numpy as np
 import torch
 
 from tacit import streams
-from tacit.channel.clip import Clip
 from tacit.core.capabilities import meets_in_place
 from tacit.core.compose import Algorithm, compose
 from tacit.core.parts import (
@@ -25,8 +24,9 @@ from tacit.core.parts import (
 )
 from tacit.core.types import ITEMS, OWN_ITEMS, Params
 from tacit.data.views import TrainView
-from tacit.engines.participation import Participants, everybody
+from tacit.engines.draws import Participants, everybody
 from tacit.engines.state import State, first_values
+from tacit.parts.channel import Clip
 
 
 class Engine(Protocol):

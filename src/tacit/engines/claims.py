@@ -10,29 +10,20 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from tacit.backbones.dot import DotProduct
-from tacit.backbones.head import LinearHead
-from tacit.channel.clip import Clip
 from tacit.core.capabilities import is_plain_descent, steps_entrywise
 from tacit.core.compose import Algorithm
 from tacit.core.method import Method
 from tacit.core.parts import Backbone, Guided, Penalised, TablePenalised
 from tacit.core.types import ITEMS, OWN_ITEMS
 from tacit.engines.flat_network import FlatNetwork, Router
-from tacit.items.id_only import IdOnly
-from tacit.items.received import Received
-from tacit.local.alternate import Alternate
-from tacit.local.held import Held
-from tacit.local.joint import Joint
-from tacit.local.reconstruct import Reconstruct
-from tacit.objectives.bce import BinaryCrossEntropy
-from tacit.sync.additive import Additive
-from tacit.sync.anchored import Anchored
-from tacit.sync.contrast import GroupKept
-from tacit.sync.guidance import AdaptiveGuidance
-from tacit.sync.isolated import Isolated
-from tacit.sync.proximal import Proximal
-from tacit.sync.replace import Replace
+from tacit.parts.backbones import DotProduct, LinearHead
+from tacit.parts.channel import Clip
+from tacit.parts.contrast import GroupKept
+from tacit.parts.guidance import AdaptiveGuidance
+from tacit.parts.items import IdOnly, Received
+from tacit.parts.local import Alternate, Held, Joint, Reconstruct
+from tacit.parts.objectives import BinaryCrossEntropy
+from tacit.parts.sync import Additive, Anchored, Isolated, Proximal, Replace
 
 LINEAR: tuple[type, ...] = (DotProduct, LinearHead)  # perceptrons: see `FlatNetwork.of`
 FUSED_SYNC: tuple[type, ...] = (Replace, Isolated, AdaptiveGuidance, Anchored)

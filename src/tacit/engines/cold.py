@@ -11,16 +11,15 @@ import numpy as np
 import torch
 
 from tacit import streams
-from tacit.cold.features import FittedFeatures
 from tacit.core.cold import ColdStart
 from tacit.core.compose import Algorithm
 from tacit.core.types import ITEMS, Params
 from tacit.data.views import TrainView
-from tacit.engines.row_scorer import RowScorer
-from tacit.engines.scoring import Scorer
+from tacit.engines.scoring import RowScorer, Scorer
 from tacit.engines.state import State
 from tacit.errors import TacitError
-from tacit.sync.anchored import GUIDE
+from tacit.parts.cold.features import FittedFeatures
+from tacit.parts.sync import GUIDE
 
 PREFIX = "cold."
 DRAWS = 1024  # of noise per round: a stream's number is round * DRAWS + draw

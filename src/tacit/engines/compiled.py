@@ -22,10 +22,9 @@ from tacit.engines.kernels.contrast_slope import Contrast
 from tacit.engines.kernels.exponential import Exponential
 from tacit.engines.kernels.pulled_cpu import pulled_descent
 from tacit.engines.state import State
-from tacit.objectives.bce import PROBABILITY_FLOOR, BinaryCrossEntropy
-from tacit.sync.additive import Additive
-from tacit.sync.contrast import LABEL, NORM_FLOOR, SAMPLE, GroupKept
-from tacit.sync.proximal import GUIDE, Proximal
+from tacit.parts.contrast import LABEL, NORM_FLOOR, SAMPLE, GroupKept
+from tacit.parts.objectives import PROBABILITY_FLOOR, BinaryCrossEntropy
+from tacit.parts.sync import GUIDE, Additive, Proximal
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,7 +18,7 @@ from tacit.core.compose import Algorithm
 from tacit.core.method import Method
 from tacit.core.parts import ItemEncoder
 from tacit.core.types import Params
-from tacit.items.mixture import Mixture
+from tacit.parts.mixture import Mixture
 
 
 @runtime_checkable

@@ -10,13 +10,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from tacit.backbones.mlp import SharedMlp
-from tacit.backbones.mlp_head import MlpHead
 from tacit.core.parts import Backbone
 from tacit.core.types import ITEMS, Params
 from tacit.engines.state import State
-from tacit.items.mixture import Mixture
-from tacit.items.received import Received
+from tacit.parts.backbones import MlpHead, SharedMlp
+from tacit.parts.items import Received
+from tacit.parts.mixture import Mixture
 
 Layers = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]  # weights and biases, in and out
 
@@ -93,7 +92,7 @@ class Router:
     """The router of a mixture as kernels want it: one weight per view and reader, from the
     reader's history. A single view has none.
 
-    >>> from tacit.items.views.sum import SumView
+    >>> from tacit.parts.views import SumView
     >>> Router.of(Received(Mixture(views_of=(SumView(),)))).exists
     False
     >>> Router.of(Received(Mixture(rule="item"))) is None

@@ -8,13 +8,13 @@ import numba
 import numpy as np
 import torch
 
-from tacit.channel.clip import Clip
 from tacit.core.compose import Algorithm
 from tacit.core.types import ITEMS, Phase
 from tacit.data.views import TrainView
 from tacit.engines.base import Totals
-from tacit.engines.chunks import each_chunk
 from tacit.engines.claims import linear_leaves
+from tacit.engines.device import each_chunk
+from tacit.engines.draws import Participants
 from tacit.engines.flat_network import FlatNetwork
 from tacit.engines.fused_pull import Pull
 from tacit.engines.fused_views import views_round
@@ -26,12 +26,11 @@ from tacit.engines.kernels.linear_cpu import (
     linear_rounds,
 )
 from tacit.engines.kernels.perceptron_cpu import perceptron_chunk
-from tacit.engines.participation import Participants
 from tacit.engines.queue import Queue, in_order
-from tacit.engines.state import State
-from tacit.engines.tuned import kernel_arguments
-from tacit.items.received import Received
-from tacit.objectives.bce import PROBABILITY_FLOOR, BinaryCrossEntropy
+from tacit.engines.state import State, kernel_arguments
+from tacit.parts.channel import Clip
+from tacit.parts.items import Received
+from tacit.parts.objectives import PROBABILITY_FLOOR, BinaryCrossEntropy
 
 
 def _mode(phases: tuple[Phase, ...]) -> int:

@@ -15,7 +15,7 @@ from tacit.core.compose import Algorithm
 from tacit.core.types import ITEMS
 from tacit.engines.queue import Queue
 from tacit.engines.state import State
-from tacit.sync.anchored import GUIDE, Anchored
+from tacit.parts.sync import GUIDE, Anchored
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,16 +8,15 @@ from tacit.core.compose import Algorithm
 from tacit.core.types import ITEMS
 from tacit.data.views import TrainView
 from tacit.engines.base import Totals
-from tacit.engines.chunks import each_chunk
 from tacit.engines.claims import linear_leaves
+from tacit.engines.device import each_chunk
+from tacit.engines.draws import Participants
 from tacit.engines.flat_network import Router
 from tacit.engines.kernels.views_cpu import views_chunk
-from tacit.engines.participation import Participants
 from tacit.engines.queue import Queue, in_order
 from tacit.engines.state import State
-from tacit.local.alternate import Alternate
-from tacit.local.held import Held
-from tacit.objectives.bce import PROBABILITY_FLOOR, BinaryCrossEntropy
+from tacit.parts.local import Alternate, Held
+from tacit.parts.objectives import PROBABILITY_FLOOR, BinaryCrossEntropy
 
 
 def views_round(

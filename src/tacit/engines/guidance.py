@@ -16,11 +16,9 @@ from tacit.core.types import ITEMS, OWN_ITEMS, PAST, PAST_WEIGHT, Params
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import TrainView
 from tacit.engines.base import Totals, upload_factor
-from tacit.engines.draws import BlockDraws, draw_block
+from tacit.engines.device import halved
+from tacit.engines.draws import BlockDraws, draw_block, everybody, past_of_block
 from tacit.engines.kernels.gates_cpu import sum_tables
-from tacit.engines.participation import everybody
-from tacit.engines.past import past_of_block
-from tacit.engines.residence import halved
 from tacit.engines.state import State
 
 _BLOCK_BYTES = 64 * 2**20  # of one block's tables, while they are mixed

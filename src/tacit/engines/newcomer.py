@@ -1,4 +1,4 @@
-"""A person who joined after training: private parts are fitted, shared ones stay as they are."""
+"""A person who joined after training: private parameters are fitted, shared ones stay."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ import numpy as np
 import torch
 
 from tacit.core.compose import Algorithm, compose
+from tacit.core.custom import DirectMethod
 from tacit.core.types import Params, Task
 from tacit.data.views import Lists, TrainView
+from tacit.engines.custom import DirectEngine, DirectScorer
+from tacit.engines.draws import Participants
 from tacit.engines.loop import LoopEngine
 from tacit.engines.scoring import Scorer
 from tacit.engines.state import State
+
+# A person who joined after training: private parts are fitted, shared ones stay as they are.
 
 
 def newcomer_scores(
@@ -88,3 +93,39 @@ def fit_newcomer(
     for _ in range(rounds):
         engine.train_alone(alone, train, state, seed)
     return Newcomer(alone, state, train.positives)
+
+
+# A person who joined after training, for methods that speak for themselves.
+
+NO_PLACE = -1
+
+
+def direct_newcomer_scores(
+    method: DirectMethod,
+    shared: Params,
+    history: np.ndarray,
+    *,
+    n_items: int,
+    name: int,
+    seed: int,
+    rounds: int,
+) -> np.ndarray:
+    """Logits over the catalogue for one new history, after `rounds` local rounds; nothing is sent.
+
+    The server is told no place for the newcomer, and its leaves stay as they are.
+    """
+    train = TrainView(
+        n_items,
+        Lists(np.array([0, len(history)]), np.ascontiguousarray(history, dtype=np.int64)),
+        np.array([name], dtype=np.uint64),
+        Lists.empty(1),
+    )
+    dtype = next((leaf.dtype for leaf in shared.values()), torch.float32)
+    engine = DirectEngine(dtype, block=1)
+    state = engine.start(method, train, seed)
+    state.shared = shared
+    silent = Participants(np.array([0]), np.array([False]))  # plays, and its upload never comes
+    for _ in range(rounds):
+        engine.clients(method, train, state, silent, seed, place=NO_PLACE)
+        state.round_number += 1
+    return DirectScorer(method, train, state, place=NO_PLACE)(np.array([0]))[0]

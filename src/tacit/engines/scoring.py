@@ -1,8 +1,10 @@
-"""Scores of whole catalogues for blocks of users, with the table each client really ranks with."""
+"""Scores of whole catalogues for blocks of users, with the table that each client really ranks
+with.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -11,17 +13,98 @@ from torch.func import vmap
 
 from tacit.core.capabilities import splits_views
 from tacit.core.compose import Algorithm
-from tacit.core.types import ITEMS, OWN_ITEMS, PAST, PAST_WEIGHT, Params
+from tacit.core.types import ITEMS, OWN_ITEMS, PAST, PAST_WEIGHT, Params, Task
+from tacit.data.dataset import FeatureTable, Modalities
 from tacit.data.views import Lists
 from tacit.engines.block import said_if_unmapped
 from tacit.engines.claims import linear_leaves, overlays_linear, score_claim
-from tacit.engines.flat_network import FlatNetwork
+from tacit.engines.draws import past_of_users, with_past
+from tacit.engines.flat_network import FlatNetwork, Router
 from tacit.engines.kernels.perceptron_scores_cpu import score_perceptron
-from tacit.engines.kernels.scores_cpu import overlay_linear, score_own_linear
-from tacit.engines.past import past_of_users
-from tacit.engines.state import State
-from tacit.engines.tuned import kernel_arguments
-from tacit.engines.view_scores import score_views
+from tacit.engines.kernels.scores_cpu import overlay_linear, score_own_linear, weigh_views
+from tacit.engines.state import State, kernel_arguments
+from tacit.parts.sync import Replace
+
+# Scores of linear scorers over mixed views: one product for a block of readers.
+#
+# A reader's logits are Σ_v w_v θ·F_vi + b = (w ⊗ θ)·F_i + b, so views are never mixed, only their
+# weights and the scorer are.
+
+
+def weights_of_readers(
+    router: Router, p: Params, positives: Lists | None, user_B: np.ndarray
+) -> np.ndarray:
+    """(B, V): how much each view counts for each reader; `p` holds the views as "items".
+
+    >>> import torch
+    >>> alone = Router(count=1, softmaxes=1, is_private=True)
+    >>> weights_of_readers(alone, {ITEMS: torch.zeros(3, 2)}, None, np.array([0, 1])).tolist()
+    [[1.0], [1.0]]
+    """
+    view_IW = p[ITEMS].numpy()
+    weight_BV = np.ones((len(user_B), router.count), view_IW.dtype)
+    if not router.exists:
+        return weight_BV
+    assert positives is not None
+    weigh_views(
+        weight_BV,
+        np.ascontiguousarray(user_B, dtype=np.int64),
+        positives.start_U1,
+        positives.item_N,
+        view_IW,
+        router.softmaxes,
+        *router.leaves(p, view_IW.shape[1]),
+        router.is_private,
+        np.array([0.0, 1.0], view_IW.dtype),
+    )
+    return weight_BV
+
+
+def score_views(
+    lifted: Algorithm, p: Params, positives: Lists | None, user_B: np.ndarray
+) -> np.ndarray:
+    """Logits (B, I) of the clients' half of a fusion that `score_claim` claims."""
+    router, linear = Router.of(lifted.method.items), linear_leaves(lifted.method.backbone)
+    assert router is not None
+    assert linear is not None
+    vector, bias = linear
+    view_IW, vector_BD = p[ITEMS].numpy(), p[vector].numpy()[user_B]
+    weight_BV = weights_of_readers(router, p, positives, user_B)
+    mixed_BVD = weight_BV[:, :, None] * vector_BD[:, None, :]
+    score_BI: np.ndarray = mixed_BVD.reshape(len(user_B), -1) @ view_IW.T
+    if bias is not None:
+        score_BI += p[bias].numpy()[user_B][:, None]
+    return score_BI
+
+
+# Everything that one client ranks with, in one place.
+
+
+def client_leaves(
+    algorithm: Algorithm, state: State, user: int, item_H: np.ndarray | None = None
+) -> Params:
+    """Shared and own leaves of one client, whole tables, with content; `item_H` is the client's own
+    history, for items that look different to everybody.
+
+    >>> from tacit.core.compose import compose
+    >>> from tacit.core.types import Task
+    >>> from tacit.methods import fedmf
+    >>> state = State({"items": torch.ones(3, 2)}, {"user": torch.ones(4, 2)})
+    >>> leaves = client_leaves(compose(fedmf(dim=2), Task(4, 3)), state, 0)
+    >>> {name: tuple(leaf.shape) for name, leaf in leaves.items()}
+    {'items': (3, 2), 'user': (2,)}
+    """
+    p: Params = {**state.shared}
+    p |= {name: leaf[user] for name, leaf in state.private.items()}
+    if state.tuned is not None and state.broadcast is not None:
+        began = state.broadcast if state.fresh_U[user] else state.shared[ITEMS]
+        item_R, row_RD = state.tuned.of(user)
+        p[ITEMS] = began.clone()
+        p[ITEMS][torch.from_numpy(item_R.astype(np.int64))] = row_RD
+    return with_past(algorithm, p, np.zeros(0, np.int64) if item_H is None else item_H)
+
+
+# Scores of whole catalogues for blocks of users, with the table each client really ranks with.
 
 
 @dataclass(frozen=True, eq=False)
@@ -210,3 +293,80 @@ class Scorer:
             p = {**shared, **own, ITEMS: row_RD}
             score_BI[b, item_R] = self.algorithm.score(p).numpy()
         return score_BI
+
+
+# Scores of items that did not exist in training, from rows that somebody made for them.
+
+
+@dataclass(frozen=True, eq=False)
+class RowScorer:
+    """users (B,) -> logits (B, N) of N given rows. Nobody has a personal row of such an item: all
+    rank the one that was made.
+
+    >>> from tacit.core.compose import compose
+    >>> from tacit.methods import fedmf
+    >>> state = State({"items": torch.ones(3, 2)}, {"user": torch.tensor([[1.0, 0.0]])})
+    >>> algorithm = compose(fedmf(dim=2), Task(1, 3))
+    >>> rows = torch.tensor([[5.0, 1.0], [7.0, 1.0]])
+    >>> RowScorer.of(algorithm, state, None, rows, Modalities())(np.array([0])).tolist()
+    [[5.0, 7.0]]
+    """
+
+    scorer: Scorer
+    first: int  # place of the first given row; before it stand the items of the past, if need be
+
+    @classmethod
+    def of(
+        cls,
+        algorithm: Algorithm,
+        state: State,
+        positives: Lists | None,
+        row_ND: torch.Tensor,
+        content: Modalities,
+    ) -> RowScorer:
+        """For the clients of `algorithm`, which is on the items that exist in training; `positives`
+        are in its codes, `content` is that of the given rows."""
+        method, task = algorithm.method, algorithm.task
+        all_known = task.content if task.content is not None else Modalities()
+        known = Modalities({n: all_known[n] for n in method.items.content(task.content)})
+        content = _without_gaps(algorithm, known, content)
+        table, first = row_ND.cpu(), 0
+        if method.items.reads_history:  # whoever looks back needs the rows of the past as well
+            table, first = torch.cat([state.shared[ITEMS].cpu(), table]), task.n_items
+            content = _joined(_without_gaps(algorithm, known, known), content)
+        # a rule over the global table reads generated rows as it reads all others
+        sync = method.sync if method.sync.trains == (ITEMS,) else Replace()
+        ranked = Algorithm(replace(method, sync=sync), Task(task.n_users, len(table), content))
+        leaves = {n: x for n, x in state.shared.items() if n in ranked.shared}
+        own = {n: x for n, x in state.private.items() if n in ranked.private}
+        ranking = State({**leaves, ITEMS: table}, own, state.round_number)
+        ranking.fresh_U = np.zeros(task.n_users, bool)
+        past = positives if method.items.reads_history else None
+        return cls(Scorer(ranked, ranking, positives=past), first)
+
+    def __call__(self, user_B: np.ndarray) -> np.ndarray:
+        return self.scorer(user_B)[:, self.first :]
+
+
+def _without_gaps(algorithm: Algorithm, known: Modalities, content: Modalities) -> Modalities:
+    """Gaps filled as the item encoder fills them in training: from the items that exist there, and
+    not from those that happen to be asked about together."""
+    nobody = np.zeros(1, bool)
+    nothing = {n: FeatureTable(known[n].value_IF[:1] * 0, nobody) for n in known}
+    gaps = algorithm.method.items.content(_joined(known, Modalities(nothing)))
+    filled = {}
+    for name in known:
+        present_N = content[name].present_I
+        value_NF = np.where(present_N[:, None], content[name].value_IF, gaps[name][-1])
+        filled[name] = FeatureTable(value_NF, np.ones_like(present_N))
+    return Modalities(filled)
+
+
+def _joined(one: Modalities, two: Modalities) -> Modalities:
+    """The items of one catalogue, then those of another."""
+    tables = {}
+    for name in one:
+        value_IF = np.concatenate([one[name].value_IF, two[name].value_IF])
+        present_I = np.concatenate([one[name].present_I, two[name].present_I])
+        tables[name] = FeatureTable(value_IF, present_I)
+    return Modalities(tables)

@@ -13,8 +13,7 @@ from functools import partial
 import numpy as np
 
 from tacit.errors import TacitError, nearest
-from tacit.evaluation.ranks import Ranks
-from tacit.evaluation.tie_groups import TieGroups, Ties, tie_groups
+from tacit.evaluation.ranks import Ranks, TieGroups, Ties, tie_groups
 
 Metric = Callable[[TieGroups, int], np.ndarray]
 

@@ -15,8 +15,7 @@ import numpy as np
 from tacit.compiled import compiled
 from tacit.data.views import HeldOut
 from tacit.errors import TacitError
-from tacit.evaluation.candidates import Candidates
-from tacit.evaluation.ranks import Ranks
+from tacit.evaluation.ranks import Candidates, Ranks
 
 # User codes (B,) -> scores (B, I) over the whole catalogue. Give logits: in float32 a sigmoid
 # saturates and makes ties that the model does not have.

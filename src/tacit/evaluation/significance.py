@@ -10,8 +10,7 @@ from scipy.special import stdtrit
 
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import per_user
-from tacit.evaluation.ranks import Ranks
-from tacit.evaluation.tie_groups import Ties
+from tacit.evaluation.ranks import Ranks, Ties
 from tacit.streams import RESAMPLE, numpy_generator
 
 _DRAWS_AT_ONCE = 4_000_000  # numbers held in memory at a time

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tacit.core.central import CentralMethod, TrainedCentralMethod
-from tacit.core.direct import DirectMethod
+from tacit.core.custom import DirectMethod
 from tacit.core.method import Method
 from tacit.errors import TacitError, nearest
 

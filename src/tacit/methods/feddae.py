@@ -30,16 +30,22 @@ import torch
 from torch import Tensor
 from torch.func import grad
 
-from tacit.core.crowd import Crowd
-from tacit.core.direct import ClientData
-from tacit.core.moments import adam_step, with_moments, without_moments
-from tacit.core.optim import Adam, Optimiser
+from tacit.core.custom import ClientData, Crowd
+from tacit.core.optim import Adam, Optimiser, adam_step, with_moments, without_moments
 from tacit.core.types import Init, Params, Task
 from tacit.data.views import Lists
 from tacit.methods.entry import METHODS, Entry
-from tacit.methods.feddae_crowd import distinct_lists, forward, inputs_of
 from tacit.methods.feddae_model import decode, distinct, divergence, encode
-from tacit.methods.feddae_round import OWN_ROWS, passes_of, play_block, put_back, taken
+from tacit.methods.feddae_ragged import (
+    OWN_ROWS,
+    distinct_lists,
+    forward,
+    inputs_of,
+    passes_of,
+    play_block,
+    put_back,
+    taken,
+)
 
 ROWS = OWN_ROWS | {"global.rows"}  # one row per item
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tacit.core.direct import ClientData
+from tacit.core.custom import ClientData
 from tacit.core.types import Params
 
 

@@ -35,17 +35,15 @@ from torch import Tensor
 from torch.func import grad
 
 from tacit.core.capabilities import steps_entrywise
-from tacit.core.crowd import Crowd
-from tacit.core.direct import ClientData
-from tacit.core.moments import adam_step, clipped, with_moments, without_moments
-from tacit.core.optim import Adam
+from tacit.core.custom import ClientData, Crowd
+from tacit.core.optim import Adam, adam_step, clipped, with_moments, without_moments
 from tacit.core.types import Init, Params, Task
 from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
 from tacit.methods.entry import METHODS, Entry
-from tacit.methods.fedpergnn_crowd import claimed_slots, crowd_scores, matches, slopes
 from tacit.methods.fedpergnn_model import logits, network, person
-from tacit.objectives.bce import BinaryCrossEntropy
+from tacit.methods.fedpergnn_ragged import claimed_slots, crowd_scores, matches, slopes
+from tacit.parts.objectives import BinaryCrossEntropy
 
 THIRD_PARTY = ("slots", "matched")
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from tacit.core.direct import ClientData
+from tacit.core.custom import ClientData
 from tacit.core.types import Init, Params
 
 LEAK = 0.3  # of attention's leaky rectifier

@@ -25,16 +25,14 @@ import torch
 from torch import Tensor
 from torch.func import grad, vjp, vmap
 
-from tacit.core.crowd import Crowd
-from tacit.core.direct import ClientData
-from tacit.core.moments import adam_step, clipped, with_moments, without_moments
-from tacit.core.optim import Adam
+from tacit.core.custom import ClientData, Crowd
+from tacit.core.optim import Adam, adam_step, clipped, with_moments, without_moments
 from tacit.core.types import Init, Params, Task
 from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
 from tacit.methods.entry import METHODS, Entry
-from tacit.methods.metamf_crowd import adam_in_place, crowd_logits, crowd_slopes
-from tacit.objectives.bce import BinaryCrossEntropy
+from tacit.methods.metamf_ragged import adam_in_place, crowd_logits, crowd_slopes
+from tacit.parts.objectives import BinaryCrossEntropy
 
 
 def _xavier(n_in: int, n_out: int) -> Init:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from tacit.backbones.head import LinearHead
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
-from tacit.local.alternate import Alternate
 from tacit.methods.entry import METHODS, Entry
-from tacit.objectives.bce import BinaryCrossEntropy
-from tacit.sync.replace import Replace
+from tacit.parts.backbones import LinearHead
+from tacit.parts.local import Alternate
+from tacit.parts.objectives import BinaryCrossEntropy
+from tacit.parts.sync import Replace
 
 
 def pfedrec(

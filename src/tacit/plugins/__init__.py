@@ -3,8 +3,8 @@
 from tacit.plugins.channel import clip as clip
 from tacit.plugins.channel import gaussian as gaussian
 from tacit.plugins.channel import laplace as laplace
-from tacit.plugins.dual_personalised import dual_personalised as dual_personalised
 from tacit.plugins.fedrkg import fedrkg as fedrkg
 from tacit.plugins.fedrkg import global_table as global_table
 from tacit.plugins.fedrkg import knowledge_guidance as knowledge_guidance
 from tacit.plugins.fedrkg import personal_table as personal_table
+from tacit.plugins.personal import dual_personalised as dual_personalised

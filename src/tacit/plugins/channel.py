@@ -5,11 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from tacit.channel.clip import Clip
-from tacit.channel.gaussian import Gaussian
-from tacit.channel.laplace import Laplace
 from tacit.core.method import Method
 from tacit.core.parts import Transform
+from tacit.parts.channel import Clip, Gaussian, Laplace
 
 
 def through(method: Method, link: Transform) -> Method:

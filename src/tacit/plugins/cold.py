@@ -5,20 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from tacit.cold.corrected import Corrected
-from tacit.cold.diffusion import Diffusion
-from tacit.cold.features import Features
-from tacit.cold.mapping import Mapping
-from tacit.cold.nearest import Nearest
-from tacit.cold.random_rows import RandomRows
-from tacit.cold.ridge import Ridge
 from tacit.core.cold import ColdStart
 from tacit.core.method import Method
 from tacit.core.optim import Adam
 from tacit.core.remedy import CompositionError, LeaveOut
-from tacit.diffusion.schedule import Schedule
-from tacit.sync.anchored import Anchored
-from tacit.sync.ground import require_ground
+from tacit.parts.cold.diffusion import Corrected, Diffusion
+from tacit.parts.cold.features import Features
+from tacit.parts.cold.mapping import Mapping
+from tacit.parts.cold.simple import Nearest, RandomRows, Ridge
+from tacit.parts.diffusion.process import Schedule
+from tacit.parts.sync import Anchored, require_ground
 
 Kind = Literal["content", "zero", "random"]
 

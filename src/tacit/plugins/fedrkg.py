@@ -12,18 +12,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from tacit.backbones.head import LinearHead
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
 from tacit.core.parts import Local
-from tacit.items.mixture import Mixture
-from tacit.local.held import Held
-from tacit.plugins.private_scorer import with_private_scorer
-from tacit.server.steps import ServerSteps
-from tacit.sync.ground import require_ground
-from tacit.sync.guidance import AdaptiveGuidance
-from tacit.sync.isolated import Isolated
-from tacit.sync.replace import Replace
+from tacit.parts.backbones import LinearHead
+from tacit.parts.guidance import AdaptiveGuidance
+from tacit.parts.local import Held
+from tacit.parts.mixture import Mixture
+from tacit.parts.server import ServerSteps
+from tacit.parts.sync import Isolated, Replace, require_ground
+from tacit.plugins.personal import with_private_scorer
 
 GateInput = Literal["own_global_difference", "own_global", "difference", "own", "global"]
 

@@ -11,26 +11,26 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from tacit.backbones.neural_mf import NeuralMf
 from tacit.core.method import Method
 from tacit.core.optim import Adam
 from tacit.core.parts import TableRule
 from tacit.core.remedy import CompositionError, LeaveOut, Use
 from tacit.errors import TacitError, nearest
-from tacit.items.id_only import IdOnly
-from tacit.items.mixture import Mixture
-from tacit.items.views.attention import AttentionView
-from tacit.items.views.gate import GateView
-from tacit.items.views.perceptron import PerceptronView
-from tacit.items.views.single import SingleView
-from tacit.items.views.sum import SumView
-from tacit.items.views.true_gate import TrueGateView
-from tacit.items.views.view import View
-from tacit.local.held import Held
-from tacit.server.beside import TablesBeside
-from tacit.server.mean import Mean
-from tacit.server.steps import ServerSteps
-from tacit.sync.replace import Replace
+from tacit.parts.backbones import NeuralMf
+from tacit.parts.items import IdOnly
+from tacit.parts.local import Held
+from tacit.parts.mixture import Mixture
+from tacit.parts.server import Mean, ServerSteps, TablesBeside
+from tacit.parts.sync import Replace
+from tacit.parts.views import (
+    AttentionView,
+    GateView,
+    PerceptronView,
+    SingleView,
+    SumView,
+    TrueGateView,
+    View,
+)
 
 OPERATORS: dict[str, View] = {
     "sum": SumView(),

@@ -13,18 +13,17 @@ import numpy as np
 import torch
 
 from tacit.core.cold import ColdStart
-from tacit.data.dataset import Dataset
-from tacit.data.modalities import FeatureTable, Modalities
+from tacit.data.dataset import Dataset, FeatureTable, Modalities
 from tacit.data.protocol import CLEAN, among_cold_items
 from tacit.data.split import split_dataset
 from tacit.data.views import Split
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
 from tacit.evaluation.references import chance
-from tacit.experiment.federated_course import FederatedCourse
-from tacit.experiment.spec import Experiment
-from tacit.experiment.toml import dumps, loads
-from tacit.methods.mdifffr import cold_pfedrec
+from tacit.methods.cold_start import cold_pfedrec
+from tacit.run.experiment import Experiment
+from tacit.run.toml import dumps, loads
+from tacit.run.trainer import FederatedCourse
 from tacit.testing.worlds import checkerboard
 
 COLD = among_cold_items(CLEAN)

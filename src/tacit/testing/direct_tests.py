@@ -11,16 +11,14 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from tacit.core.direct import DirectMethod
+from tacit.core.custom import DirectMethod
 from tacit.core.types import Params, Task
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
-from tacit.engines.direct import DirectEngine
-from tacit.engines.direct_data import RoundData, one_client
-from tacit.engines.direct_scoring import DirectScorer
-from tacit.engines.history_rows import taken
-from tacit.engines.participation import Participation
+from tacit.engines.custom import DirectEngine, DirectScorer
+from tacit.engines.draws import Participation
+from tacit.engines.ragged import RoundData, one_client, taken
 from tacit.engines.state import State
 from tacit.testing.method_tests import MethodTests
 from tacit.testing.play import Trace, same_to

@@ -23,18 +23,15 @@ from tacit.data.views import TrainView
 from tacit.engines.base import Engine
 from tacit.engines.claims import why_not_fused
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import draw_block
+from tacit.engines.draws import Participation, draw_block, past_of_block
 from tacit.engines.loop import LoopEngine, local_update
-from tacit.engines.participation import Participation
-from tacit.engines.past import past_of_block
 from tacit.engines.state import initial_state
-from tacit.evaluation.binomial import chance_bound
 from tacit.evaluation.metrics import metric
-from tacit.evaluation.references import chance
-from tacit.experiment.resolve import resolve
-from tacit.experiment.toml import dumps, loads
-from tacit.local.held import Held
-from tacit.server.steps import ServerSteps
+from tacit.evaluation.references import chance, chance_bound
+from tacit.parts.local import Held
+from tacit.parts.server import ServerSteps
+from tacit.run.resolve import resolve
+from tacit.run.toml import dumps, loads
 from tacit.testing.play import algorithm_for, play, same_to, trace
 from tacit.testing.threads import assert_threads_change_nothing
 from tacit.testing.worlds import checkerboard, noise, ragged, with_content

@@ -16,10 +16,6 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from tacit.backbones.dot import DotProduct
-from tacit.backbones.head import LinearHead
-from tacit.backbones.mlp import SharedMlp
-from tacit.backbones.mlp_head import MlpHead
 from tacit.core.capabilities import meets_in_place, steps_entrywise
 from tacit.core.method import Method
 from tacit.core.optim import Optimiser, Sgd
@@ -37,17 +33,14 @@ from tacit.core.types import ITEMS, OWN_ITEMS, Params
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
-from tacit.engines.leaves import draw_leaf
 from tacit.engines.loop import LoopEngine
-from tacit.experiment.codec import decode, encode
-from tacit.local.alternate import Alternate
-from tacit.local.held import Held
-from tacit.local.joint import Joint
+from tacit.engines.state import draw_leaf
 from tacit.methods import fedmf
-from tacit.server.mean import Mean
-from tacit.server.steps import ServerSteps
-from tacit.sync.isolated import Isolated
-from tacit.sync.replace import Replace
+from tacit.parts.backbones import DotProduct, LinearHead, MlpHead, SharedMlp
+from tacit.parts.local import Alternate, Held, Joint
+from tacit.parts.server import Mean, ServerSteps
+from tacit.parts.sync import Isolated, Replace
+from tacit.run.codec import decode, encode
 from tacit.testing.paths import assert_paths_agree, small_train
 from tacit.testing.play import trace
 from tacit.testing.worlds import ragged

@@ -10,10 +10,9 @@ from tacit.core.method import Method
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
-from tacit.engines.client import client_leaves
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.loop import LoopEngine
-from tacit.engines.scoring import Scorer
+from tacit.engines.scoring import Scorer, client_leaves
 from tacit.engines.state import State
 from tacit.testing.play import Trace, algorithm_for, same_to, trace
 from tacit.testing.worlds import ragged, with_content

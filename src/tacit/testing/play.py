@@ -8,7 +8,7 @@ import torch
 
 from tacit.core.central import CentralMethod, TrainedCentralMethod
 from tacit.core.compose import Algorithm, compose
-from tacit.core.direct import DirectMethod
+from tacit.core.custom import DirectMethod
 from tacit.core.method import Method
 from tacit.core.types import Params, Task
 from tacit.data.dataset import Dataset
@@ -16,12 +16,12 @@ from tacit.data.protocol import CLEAN, Protocol
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
 from tacit.engines.base import Engine
-from tacit.engines.participation import Participation
+from tacit.engines.draws import Participation
 from tacit.engines.state import State
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import Evaluation, rank
-from tacit.experiment.course import course_of
-from tacit.experiment.spec import Experiment
+from tacit.run.experiment import Experiment
+from tacit.run.trainer import course_of
 
 
 def play(

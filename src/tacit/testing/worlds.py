@@ -7,9 +7,8 @@ from dataclasses import replace
 import numpy as np
 
 from tacit import streams
-from tacit.data.dataset import Dataset
+from tacit.data.dataset import Dataset, FeatureTable, Modalities
 from tacit.data.interactions import Interactions
-from tacit.data.modalities import FeatureTable, Modalities
 
 
 def checkerboard(n_users: int = 80, n_items: int = 40, seed: int = 0) -> Dataset:

@@ -8,7 +8,7 @@ import torch
 
 from tacit.engines.kernels.contrast_slope import Contrast, contrast_slope
 from tacit.engines.kernels.exponential import Exponential
-from tacit.sync.contrast import NORM_FLOOR, supervised_contrast
+from tacit.parts.contrast import NORM_FLOOR, supervised_contrast
 
 
 @pytest.mark.parametrize("size", [5, 64, 65, 150])  # one strip, exactly one, and several

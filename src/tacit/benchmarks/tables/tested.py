@@ -8,9 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from tacit.benchmarks.tables.ledger import Ledger
-from tacit.experiment.comparison import Entrant
-from tacit.experiment.folder import RunFolder
-from tacit.experiment.tabulate import tabulate
+from tacit.run.folder import RunFolder
+from tacit.study.compare import Entrant, tabulate
 
 Records = Sequence[dict[str, Any]]  # of one row and dataset, a seed each
 

@@ -13,7 +13,7 @@ from tacit.benchmarks.tables.definition import Data, Metric, Table
 from tacit.benchmarks.tables.ledger import Ledger
 from tacit.benchmarks.tables.record import metric_key
 from tacit.benchmarks.tables.tested import Records, p_value
-from tacit.experiment.comparison_text import p_text
+from tacit.study.compare import p_text
 
 SIGNIFICANT = 0.05
 

@@ -8,11 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tacit.data.dataset import Dataset
-from tacit.data.readers import citeulike, mmrec, movielens, native, ninerec, recbole, table
-from tacit.data.readers.columns import ROLES, parse_columns
+from tacit.data.readers import folders, published, table
+from tacit.data.readers.build import NO_QUIRKS, ROLES, Quirks, parse_columns
 from tacit.data.readers.features import read_modalities
-from tacit.data.readers.frame import from_frame
-from tacit.data.readers.quirks import NO_QUIRKS, Quirks
+from tacit.data.readers.table import from_frame
 from tacit.errors import TacitError, listed
 from tacit.files import reading
 
@@ -36,15 +35,25 @@ class Reader:
 # the last.
 READERS: dict[str, Reader] = {
     "native": Reader(
-        "folder with interactions.parquet or interactions.csv", native.matches, native.read
+        "folder with interactions.parquet or interactions.csv",
+        folders.matches_native,
+        folders.read_native,
     ),
-    "recbole": Reader("RecBole X.inter with name:type columns", recbole.matches, recbole.read),
+    "recbole": Reader(
+        "RecBole X.inter with name:type columns", folders.matches_recbole, folders.read_recbole
+    ),
     "mmrec": Reader(
-        "MMRec X.inter or FedMR inter.csv with userID and itemID", mmrec.matches, mmrec.read
+        "MMRec X.inter or FedMR inter.csv with userID and itemID",
+        folders.matches_mmrec,
+        folders.read_mmrec,
     ),
-    "movielens": Reader("u.data, ratings.dat or ratings.csv", movielens.matches, movielens.read),
-    "ninerec": Reader("NineRec X_pair.csv", ninerec.matches, ninerec.read),
-    "citeulike": Reader("CiteULike users.dat", citeulike.matches, citeulike.read),
+    "movielens": Reader(
+        "u.data, ratings.dat or ratings.csv", published.matches_movielens, published.read_movielens
+    ),
+    "ninerec": Reader("NineRec X_pair.csv", published.matches_ninerec, published.read_ninerec),
+    "citeulike": Reader(
+        "CiteULike users.dat", published.matches_citeulike, published.read_citeulike
+    ),
     "table": Reader("CSV, TSV or Parquet file", table.matches, table.read),
 }
 

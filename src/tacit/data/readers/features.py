@@ -1,4 +1,6 @@
-"""Feature tables on disk: a `.npy` matrix, the item of each row, and perhaps a manifest."""
+"""What is known of items beside interactions: feature tables and texts, lined up with the
+catalogue.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,36 @@ from collections import Counter
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 
-from tacit.content.manifest import check_manifest
-from tacit.data.modalities import FeatureTable, Modalities
+from tacit.content.tables import check_manifest
+from tacit.data.dataset import FeatureTable, Modalities
 from tacit.errors import TacitError, shown
 from tacit.files import reading
 from tacit.memory import require_memory
+
+# What is written about items (titles, descriptions), lined up with the catalogue.
+
+
+def texts_from(
+    frame: pl.DataFrame, item: str, items: tuple[str, ...]
+) -> dict[str, tuple[str, ...]]:
+    """Every column but `item`, one text per catalogue item; what is not there is the empty text.
+
+    >>> frame = pl.DataFrame({"item_id": ["b", "a"], "title": ["Brazil", None]})
+    >>> texts_from(frame, "item_id", ("a", "b", "c"))
+    {'title': ('', 'Brazil', '')}
+    """
+    known = frame.with_columns(pl.all().cast(pl.String).str.strip_chars())
+    known = known.unique(subset=item, keep="first", maintain_order=True)
+    joined = pl.DataFrame({item: list(items)}, schema={item: pl.String}).join(
+        known, on=item, how="left", maintain_order="left"
+    )
+    names = [name for name in frame.columns if name != item]
+    return {name: tuple(joined[name].fill_null("").to_list()) for name in names}
+
+
+# Feature tables on disk: a `.npy` matrix, the item of each row, and perhaps a manifest.
 
 _LESS = "use a smaller table or a machine with more memory"
 

@@ -10,7 +10,7 @@ import numba
 import numpy as np
 
 from tacit.compiled import compiled
-from tacit.data.drawing import client_keys, draw_client
+from tacit.data.sampling import client_keys, draw_client
 from tacit.engines.kernels.linear_cpu import _FAST, _dot, _slope
 
 

@@ -11,7 +11,7 @@ import numba
 import numpy as np
 
 from tacit.compiled import compiled
-from tacit.data.drawing import client_keys, draw_client
+from tacit.data.sampling import client_keys, draw_client
 
 # Reassociation lets the dot products vectorise; NaN and infinity keep their meaning.
 _FAST = {"contract", "arcp", "nsz", "reassoc"}

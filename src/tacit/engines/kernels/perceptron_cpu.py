@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.compiled import compiled
-from tacit.data.drawing import client_keys, draw_client
+from tacit.data.sampling import client_keys, draw_client
 from tacit.engines.kernels.linear_cpu import _FAST, ALTERNATE, ITEMS_ONLY, MODEL_ONLY, _dot, _pull
 from tacit.engines.kernels.perceptron_pass import (
     add_user_half,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.compiled import compiled
-from tacit.data.drawing import client_keys, draw_client
+from tacit.data.sampling import client_keys, draw_client
 from tacit.engines.kernels.gates_cpu import mix_table
 from tacit.engines.kernels.linear_cpu import _FAST, _dot
 from tacit.engines.kernels.perceptron_pass import (

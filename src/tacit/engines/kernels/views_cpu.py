@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from tacit.compiled import compiled
-from tacit.data.drawing import client_keys, draw_client
+from tacit.data.sampling import client_keys, draw_client
 from tacit.engines.kernels.linear_cpu import _FAST, _dot, _slope
 from tacit.engines.kernels.router_pass import (
     activate,

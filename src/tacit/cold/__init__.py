@@ -1,1 +1,0 @@
-"""Generators of rows for items that nobody has touched, one file each."""

@@ -1,0 +1,225 @@
+"""Central baselines trained by epochs: MF, NCF and NeuMF."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tacit.central.pairs import TABLE_SCALE, PairModel, Samples
+from tacit.central.rows import Law, arrays_of, is_written_down, mf_epoch
+from tacit.central.tower import TowerModel
+from tacit.core.types import Init, Params
+from tacit.errors import TacitError
+from tacit.methods.entry import METHODS, Entry
+
+# MF: matrix factorisation with all histories in one place; PFedRec's and FedRKG's central bar.
+#
+# logit = p_u · q_i, without biases; width 32, batch 256, 4 negatives. How it is trained stands in
+# `central/pairs.py`. The papers print neither their optimiser's rate nor how many epochs they ran;
+# Adam at 1e-3 is ours.
+
+
+@dataclass(frozen=True)
+class Mf(PairModel):
+    """Matrix factorisation under binary cross-entropy; an epoch is one compiled pass.
+
+    >>> Mf(dim=8).optimiser.rate
+    0.001
+    """
+
+    def user_tables(self) -> dict[str, Init]:
+        return {"user": Init((self.dim,), "normal", TABLE_SCALE)}
+
+    def item_tables(self) -> dict[str, Init]:
+        return {"items": Init((self.dim,), "normal", TABLE_SCALE)}
+
+    def tower(self) -> dict[str, Init]:
+        return {}
+
+    def logit(self, p: Params) -> Tensor:
+        return (p["user"] * p["items"]).sum(-1)
+
+    def descend(self, leaves: Params, samples: Samples, law: Law) -> float:
+        """What `PairModel.descend` does, with gradients by hand, for the very model and optimisers
+        that they were written for."""
+        if self.kernel is None:
+            return super().descend(leaves, samples, law)
+        return float(
+            mf_epoch(
+                *arrays_of(leaves, "user"),
+                *arrays_of(leaves, "items"),
+                samples.user_N,
+                samples.item_N,
+                samples.label_N,
+                self.batch,
+                law.adam,
+                law.beta1,
+                law.beta2,
+                law.constants,
+            )
+        )
+
+    @property
+    def kernel(self) -> str | None:
+        return "mf" if type(self) is Mf and is_written_down(self.optimiser) else None
+
+    def score_rows(self, leaves: Params, rows: Params) -> np.ndarray:
+        if type(self) is not Mf:
+            return super().score_rows(leaves, rows)
+        return np.asarray((rows["user"] @ leaves["items"].T).numpy())
+
+
+METHODS["mf"] = Entry(
+    build=Mf,
+    summary="central bar: matrix factorisation, all histories in one place",
+    rounds=50,
+    protocol="pfedrec",
+)
+
+
+# NCF as PFedRec's central bar: a perceptron 64-32-16-8-1 over [user row; item row].
+#
+# It is the branch of NeuMF that has no product of rows. Tables begin at normal(0, 0.01), hidden
+# layers at Glorot's uniform law, the output at LeCun's. How it is trained stands in
+# `central/pairs.py`; rate and epochs are ours, the paper prints neither.
+
+
+def hidden_leaves(width: int, layers: tuple[int, ...]) -> dict[str, Init]:
+    """Weights and biases of hidden layers, from an input of `width`.
+
+    >>> {name: init.shape for name, init in hidden_leaves(4, (2,)).items()}
+    {'mlp.w0': (4, 2), 'mlp.b0': (2,)}
+    """
+    if not layers or min(layers) < 1:
+        raise TacitError(f"layers is {list(layers)}; it must list the widths of hidden layers.")
+    leaves: dict[str, Init] = {}
+    for number, out in enumerate(layers):
+        leaves[f"mlp.w{number}"] = Init((width, out), "uniform", (6 / (width + out)) ** 0.5)
+        leaves[f"mlp.b{number}"] = Init((out,), "zeros")
+        width = out
+    return leaves
+
+
+def output_leaves(width: int) -> dict[str, Init]:
+    """Weights and bias of the logit.
+
+    >>> output_leaves(3)["out.w"].scale
+    1.0
+    """
+    return {"out.w": Init((width,), "uniform", (3 / width) ** 0.5), "out.b": Init((), "zeros")}
+
+
+def climb(p: Params, user: Tensor, item: Tensor, n_layers: int) -> Tensor:
+    """The last hidden layer over [user; item].
+
+    The first layer is split into the user's half and the item's, which is the same number: rows
+    that broadcast are then multiplied once each, and never laid side by side for all pairs.
+
+    >>> p = {"mlp.w0": torch.eye(2), "mlp.b0": torch.zeros(2)}
+    >>> climb(p, torch.tensor([[3.0]]), torch.tensor([[-4.0]]), 1).tolist()
+    [[3.0, 0.0]]
+    """
+    weight, dim = p["mlp.w0"], user.shape[-1]
+    hidden = torch.relu(user @ weight[:dim] + (item @ weight[dim:] + p["mlp.b0"]))
+    for number in range(1, n_layers):
+        hidden = torch.relu(hidden @ p[f"mlp.w{number}"] + p[f"mlp.b{number}"])
+    return hidden
+
+
+@dataclass(frozen=True)
+class Ncf(TowerModel):
+    """Neural collaborative filtering, perceptron only; `layers` are the hidden widths.
+
+    >>> Ncf().layers
+    (32, 16, 8)
+    """
+
+    PERCEPTRON: ClassVar[tuple[str, str]] = ("user", "items")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        hidden_leaves(2 * self.dim, self.layers)
+
+    def user_tables(self) -> dict[str, Init]:
+        return {"user": Init((self.dim,), "normal", TABLE_SCALE)}
+
+    def item_tables(self) -> dict[str, Init]:
+        return {"items": Init((self.dim,), "normal", TABLE_SCALE)}
+
+    def tower(self) -> dict[str, Init]:
+        return hidden_leaves(2 * self.dim, self.layers) | output_leaves(self.layers[-1])
+
+    def logit(self, p: Params) -> Tensor:
+        hidden = climb(p, p["user"], p["items"], len(self.layers))
+        return hidden @ p["out.w"] + p["out.b"]
+
+
+METHODS["ncf"] = Entry(
+    build=Ncf,
+    summary="central bar: perceptron over user and item rows",
+    rounds=30,
+    protocol="pfedrec",
+)
+
+
+# NeuMF (He et al., 2017) as FedRKG's central bar: a product of rows beside a perceptron.
+#
+# The two branches have tables of their own: p ⊙ q of width 32 and a perceptron 64-32-16-8; both
+# ends side by side give the logit, with a bias. The width of the product is our reading of FedRKG;
+# the original has 8. No pre-training. How it is trained stands in `central/pairs.py`; FedRKG
+# searches plain descent's rate on a grid that it does not resolve, so Adam at 1e-3 is ours.
+
+
+@dataclass(frozen=True)
+class NeuMf(TowerModel):
+    """NeuMF; `dim` is the width of the perceptron's tables, `product` that of the other two.
+
+    >>> NeuMf(product=8).tower()["out.w"].shape
+    (16,)
+    """
+
+    product: int = 32
+
+    PERCEPTRON: ClassVar[tuple[str, str]] = ("user.mlp", "items.mlp")
+    PRODUCTS: ClassVar[tuple[str, str] | None] = ("user.product", "items.product")
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        hidden_leaves(2 * self.dim, self.layers)
+        if self.product < 1:
+            raise TacitError(f"product is {self.product}; it must be at least 1, or use ncf.")
+
+    def user_tables(self) -> dict[str, Init]:
+        return {
+            "user.product": Init((self.product,), "normal", TABLE_SCALE),
+            "user.mlp": Init((self.dim,), "normal", TABLE_SCALE),
+        }
+
+    def item_tables(self) -> dict[str, Init]:
+        return {
+            "items.product": Init((self.product,), "normal", TABLE_SCALE),
+            "items.mlp": Init((self.dim,), "normal", TABLE_SCALE),
+        }
+
+    def tower(self) -> dict[str, Init]:
+        ends = self.product + self.layers[-1]
+        return hidden_leaves(2 * self.dim, self.layers) | output_leaves(ends)
+
+    def logit(self, p: Params) -> Tensor:
+        hidden = climb(p, p["user.mlp"], p["items.mlp"], len(self.layers))
+        # w · [product; hidden] in two halves: nothing is laid side by side for all pairs
+        weight = p["out.w"]
+        product = (p["user.product"] * weight[: self.product] * p["items.product"]).sum(-1)
+        return product + hidden @ weight[self.product :] + p["out.b"]
+
+
+METHODS["neumf"] = Entry(
+    build=NeuMf,
+    summary="central bar: product of rows beside a perceptron",
+    rounds=30,
+    protocol="fedrkg",
+)

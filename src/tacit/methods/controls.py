@@ -1,0 +1,185 @@
+"""Controls: popularity, a random order, unseen items first, mean profiles, and training alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from tacit import streams
+from tacit.core.method import Method
+from tacit.data.views import TrainView
+from tacit.errors import TacitError
+from tacit.methods.entry import METHODS, Entry
+from tacit.methods.pfedrec import pfedrec
+from tacit.parts.cold.features import Features
+from tacit.parts.sync import Isolated
+
+# The control that knows nothing of a person: items by how often they occur in train.
+
+
+@dataclass(frozen=True, eq=False)
+class OneOrder:
+    """The same scores for everybody."""
+
+    score_I: np.ndarray
+
+    def score(self, histories: list[np.ndarray], key_B: np.ndarray) -> np.ndarray:
+        return np.tile(self.score_I, (len(histories), 1))
+
+
+@dataclass(frozen=True)
+class Popularity:
+    """Every user gets the same list.
+
+    >>> Popularity().settings
+    1
+    """
+
+    @property
+    def settings(self) -> int:
+        return 1
+
+    def fit(self, train: TrainView, setting: int, seed: int) -> OneOrder:
+        return OneOrder(train.popularity_I().astype(np.float64))
+
+
+METHODS["popularity"] = Entry(build=Popularity, summary="control: items by train count", rounds=1)
+
+
+# The control that learns nothing: a random order of items for each user.
+
+
+@dataclass(frozen=True)
+class RandomScores:
+    n_items: int
+    seed: int
+
+    def score(self, histories: list[np.ndarray], key_B: np.ndarray) -> np.ndarray:
+        return streams.uniforms(self.seed, streams.INIT, 0, key_B, self.n_items)
+
+
+@dataclass(frozen=True)
+class RandomOrder:
+    """Scores drawn from the user's own stream: at chance, up to luck.
+
+    >>> RandomOrder().settings
+    1
+    """
+
+    @property
+    def settings(self) -> int:
+        return 1
+
+    def fit(self, train: TrainView, setting: int, seed: int) -> RandomScores:
+        return RandomScores(train.n_items, seed)
+
+
+METHODS["random"] = Entry(build=RandomOrder, summary="control: a random order per user", rounds=1)
+
+
+# The control for splits that give items away: what nobody has in train stands first.
+#
+# Where few items are in nobody's train and many held-out ones are among them, as in NineRec KU,
+# this order needs no model to look good. It is what training drifts to when such items are never
+# drawn as negatives.
+
+
+@dataclass(frozen=True)
+class UnseenFirst:
+    """Every user gets the same list: unseen items, then by train count, `popular` or `rare` first.
+
+    >>> from tacit.data.views import Lists
+    >>> lists = Lists(np.array([0, 2, 3]), np.array([0, 2, 2]))
+    >>> train = TrainView(3, lists, np.zeros(2, np.uint64), Lists.empty(2))
+    >>> UnseenFirst().fit(train, 0, seed=0).score_I.tolist()
+    [1.0, 3.0, 2.0]
+    >>> UnseenFirst(then="rare").fit(train, 0, seed=0).score_I.tolist()
+    [-1.0, 0.0, -2.0]
+    """
+
+    then: Literal["popular", "rare"] = "popular"
+
+    @property
+    def settings(self) -> int:
+        return 1
+
+    def fit(self, train: TrainView, setting: int, seed: int) -> OneOrder:
+        count_I = train.popularity_I().astype(np.float64)
+        if self.then == "rare":
+            return OneOrder(0.0 - count_I)
+        return OneOrder(np.where(count_I == 0, count_I.max() + 1, count_I))
+
+
+METHODS["unseen_first"] = Entry(
+    build=UnseenFirst, summary="control: items in nobody's train, then by train count", rounds=1
+)
+
+
+# The control that trains nothing: an item is as good as its content is like the user's own items.
+#
+# It needs no federation: a device that has the content of its items and of the candidates can do
+# it.
+
+
+@dataclass(frozen=True, eq=False)
+class ProfileScorer:
+    """Cosines between items and the mean of a history."""
+
+    unit_IF: np.ndarray
+
+    def score(self, histories: list[np.ndarray], key_B: np.ndarray) -> np.ndarray:
+        profile_BF = np.stack([self.unit_IF[items].mean(axis=0) for items in histories])
+        return profile_BF @ self.unit_IF.T
+
+
+@dataclass(frozen=True)
+class MeanProfile:
+    """score = cos(f_i, mean of f over the user's train items).
+
+    >>> MeanProfile().settings
+    1
+    """
+
+    features: Features = Features(reduce=False)
+
+    @property
+    def settings(self) -> int:
+        return 1
+
+    def fit(self, train: TrainView, setting: int, seed: int) -> ProfileScorer:
+        if not train.content:
+            raise TacitError("mean_profile compares content, and this data has none; encode some.")
+        touched_I = train.popularity_I() > 0
+        row_IF = self.features.rows(train.content, touched_I, 1)
+        length_I1 = np.linalg.norm(row_IF, axis=1, keepdims=True)
+        return ProfileScorer(row_IF / np.maximum(length_I1, 1e-12))
+
+
+METHODS["mean_profile"] = Entry(
+    build=MeanProfile, summary="control: content like that of the user's own items", rounds=1
+)
+
+
+# The control without federation: each client trains alone, on a table that nobody else sees.
+#
+# Under honest negatives it cannot know an item that its user never touched, so it stays at chance
+# or below. Where it soars, the evaluation leaks.
+
+
+def local_only(dim: int = 32, rate: float = 0.1, per_item: float = 80.0) -> Method:
+    """PFedRec's client that never communicates.
+
+    >>> local_only().sync.sends(1)
+    False
+    """
+    return replace(pfedrec(dim, rate, per_item), sync=Isolated())
+
+
+METHODS["local_only"] = Entry(
+    build=local_only,
+    summary="control: PFedRec's client, alone for ever",
+    rounds=100,
+    protocol="pfedrec",
+)

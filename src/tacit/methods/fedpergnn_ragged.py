@@ -1,0 +1,297 @@
+"""FedPerGNN for all clients at once: passes over ragged histories and compiled loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.func import vjp
+
+from tacit.compiled import compiled
+from tacit.core.custom import Crowd
+from tacit.core.types import Params
+from tacit.data.views import Lists
+from tacit.methods.fedpergnn_model import LEAK, joined
+
+# Compiled loops of FedPerGNN over all clients: pooling histories, scoring samples, and back.
+#
+# Kernels compute in the tables' own kind of float. Sums that go to the server count who reports; a
+# client's own gradient does not. P are clients, I items, D the width, E the head's hidden width.
+
+# Reassociation lets sums vectorise; NaN and infinity keep their meaning.
+_compiled = compiled(fastmath={"contract", "arcp", "nsz", "reassoc"}, error_model="numpy")
+
+
+@_compiled
+def pool(start, item, joined_ID, pool_I, mine_P, leak, weight_N, pooled_PD):  # type: ignore[no-untyped-def]
+    """Attention over each history: its weights, and the items pooled into zeros."""
+    zero = joined_ID.dtype.type(0)
+    for p in range(len(mine_P)):
+        begin, end = start[p], start[p + 1]
+        for n in range(begin, end):
+            value = pool_I[item[n]] + mine_P[p]
+            weight_N[n] = value if value > zero else leak * value
+        if begin < end:
+            highest = weight_N[begin:end].max()
+        total = zero
+        for n in range(begin, end):
+            weight_N[n] = np.exp(weight_N[n] - highest)
+            total += weight_N[n]
+        pooled = pooled_PD[p]
+        for n in range(begin, end):
+            weight_N[n] /= total
+            row = joined_ID[item[n]]
+            for d in range(len(row)):
+                pooled[d] += weight_N[n] * row[d]
+
+
+@_compiled
+def pool_back(  # type: ignore[no-untyped-def]
+    start,
+    item,
+    joined_ID,
+    pool_I,
+    mine_P,
+    leak,
+    weight_N,
+    pooled_slope_PD,
+    report_P,
+    joined_slope_ID,
+    pool_slope_I,
+    mine_slope_P,
+):
+    """The gradient of `pool`, added to the last three."""
+    zero = joined_ID.dtype.type(0)
+    dot_N = np.empty_like(weight_N)
+    for p in range(len(mine_P)):
+        slope_D = pooled_slope_PD[p]
+        mean = zero
+        for n in range(start[p], start[p + 1]):
+            row, row_slope = joined_ID[item[n]], joined_slope_ID[item[n]]
+            dot = zero
+            for d in range(len(row)):
+                dot += slope_D[d] * row[d]
+            share = report_P[p] * weight_N[n]
+            for d in range(len(row)):
+                row_slope[d] += share * slope_D[d]
+            dot_N[n] = dot
+            mean += weight_N[n] * dot
+        for n in range(start[p], start[p + 1]):
+            slope = weight_N[n] * (dot_N[n] - mean)
+            if pool_I[item[n]] + mine_P[p] <= zero:
+                slope *= leak
+            pool_slope_I[item[n]] += report_P[p] * slope
+            mine_slope_P[p] += slope
+
+
+@_compiled
+def head_back(  # type: ignore[no-untyped-def]
+    start,
+    item,
+    label_N,
+    value_IE,
+    shift_PE,
+    out_E,
+    bias,
+    rectify,
+    squared,
+    report_P,
+    value_slope_IE,
+    shift_slope_PE,
+    out_slope_E,
+):
+    """The gradient of each client's mean loss over its samples; returns the output bias's.
+
+    A sample's logit is out · relu(value of the item + shift of the client) + bias; without
+    `rectify` the rectifier is left out. `squared` is squared error of the probability instead of
+    cross-entropy.
+    """
+    zero, one = value_IE.dtype.type(0), value_IE.dtype.type(1)
+    bias_slope = 0.0  # sums over everybody are in double precision, as sums of uploads are
+    width = len(out_E)
+    active_E, step_E, own_E = np.empty_like(out_E), np.empty_like(out_E), np.empty_like(out_E)
+    for p in range(len(shift_PE)):
+        shift, shift_slope = shift_PE[p], shift_slope_PE[p]
+        own_E[:] = 0
+        share = one / value_IE.dtype.type(max(1, start[p + 1] - start[p]))
+        for n in range(start[p], start[p + 1]):
+            value, value_slope = value_IE[item[n]], value_slope_IE[item[n]]
+            logit = bias
+            for e in range(width):
+                sum_e = value[e] + shift[e]
+                active_E[e] = sum_e if sum_e > zero or not rectify else zero
+                logit += active_E[e] * out_E[e]
+            probability = one / (one + np.exp(-logit))
+            slope = share * (probability - value_IE.dtype.type(label_N[n]))
+            if squared:
+                slope *= (one + one) * probability * (one - probability)
+            counted = report_P[p] * slope
+            bias_slope += counted
+            for e in range(width):
+                step_E[e] = out_E[e] if active_E[e] > zero or not rectify else zero
+            for e in range(width):
+                shift_slope[e] += slope * step_E[e]
+            for e in range(width):
+                value_slope[e] += counted * step_E[e]
+            for e in range(width):
+                own_E[e] += counted * active_E[e]
+        for e in range(width):
+            out_slope_E[e] += own_E[e]
+    return bias_slope
+
+
+@_compiled
+def head_scores(value_IE, shift_PE, out_E, bias, rectify, score_PI):  # type: ignore[no-untyped-def]
+    """Logits of all items for some clients."""
+    zero = value_IE.dtype.type(0)
+    for p in range(len(shift_PE)):
+        shift = shift_PE[p]
+        for i in range(len(value_IE)):
+            value = value_IE[i]
+            logit = bias
+            for e in range(len(out_E)):
+                sum_e = value[e] + shift[e]
+                logit += out_E[e] * (sum_e if sum_e > zero or not rectify else zero)
+            score_PI[p, i] = logit
+
+
+# FedPerGNN for all clients at once.
+#
+# What an item gathers from its neighbours, and what a candidate brings to the head, are the same
+# for every client: they are made once for all items. A client adds its attention over its history
+# and a shift of the head's hidden layer. Gradients come back the same way, summed before they go
+# through the items' part.
+
+
+def of_items(p: Params, slots: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each item: joined to its neighbours, its part of the attention, its part of the head."""
+    joined_ID = joined(p, p["items"], slots)
+    dim = joined_ID.shape[1]
+    candidate_ID = torch.sigmoid(p["items"] @ p["candidate.w"] + p["candidate.b"])
+    return joined_ID, joined_ID @ p["pool.w"][dim:], candidate_ID @ _head(p)[dim:]
+
+
+def of_users(p: Params, user_PD: Tensor) -> tuple[Tensor, Tensor]:
+    """Of each client: its hidden vector and its part of the attention."""
+    hidden_PD = torch.sigmoid(user_PD @ p["own.w"] + p["own.b"])
+    return hidden_PD, hidden_PD @ p["pool.w"][: user_PD.shape[1]] + p["pool.b"]
+
+
+def of_people(p: Params, pooled_PD: Tensor, hidden_PD: Tensor) -> Tensor:
+    """Of each client: what it adds to the head's hidden layer."""
+    person_PD = torch.cat([pooled_PD, hidden_PD], 1) @ p["person.w"] + p["person.b"]
+    return person_PD @ _head(p)[: person_PD.shape[1]] + p["head.b"]
+
+
+def _head(p: Params) -> Tensor:
+    """The head's weights; a head without a hidden layer is one of width 1."""
+    return p["head.w"] if "out.w" in p else p["head.w"][:, None]
+
+
+def _out(p: Params) -> tuple[np.ndarray, Any, bool]:
+    """Weights and bias behind the hidden layer, and whether there is one."""
+    if "out.w" in p:
+        return p["out.w"].numpy(), p["out.b"].numpy()[()], True
+    one = p["head.w"].new_ones(1).numpy()
+    return one, one.dtype.type(0), False
+
+
+def slopes(
+    p: Params, slots: Tensor, user_PD: Tensor, crowd: Crowd, squared: bool
+) -> tuple[Tensor, Params]:
+    """Gradients of the clients' own vectors, and the sum of the others over who reports."""
+    (joined_ID, pool_I, value_IE), items_back = vjp(lambda q: of_items(q, slots), p)[:2]
+    (hidden_PD, mine_P), users_back = vjp(of_users, p, user_PD)[:2]
+    leak = pool_I.new_tensor(LEAK).numpy()[()]
+    report_P = torch.from_numpy(crowd.reports_P).to(user_PD)
+    history = (crowd.history.start_U1, crowd.history.item_N)
+    weight_N = np.empty(len(crowd.history.item_N), dtype=pool_I.numpy().dtype)
+    pooled_PD = torch.zeros_like(user_PD)
+    attention = (joined_ID.numpy(), pool_I.numpy(), mine_P.numpy(), leak, weight_N)
+    pool(*history, *attention, pooled_PD.numpy())
+    shift_PE, people_back = vjp(of_people, p, pooled_PD, hidden_PD)[:2]
+    out_E, bias, rectify = _out(p)
+    value_slope, shift_slope = torch.zeros_like(value_IE), torch.zeros_like(shift_PE)
+    out_slope = np.zeros(len(out_E), dtype=np.float64)
+    bias_slope = head_back(
+        crowd.samples.start_U1,
+        crowd.samples.item_N,
+        crowd.label_N,
+        value_IE.numpy(),
+        shift_PE.numpy(),
+        out_E,
+        bias,
+        rectify,
+        squared,
+        report_P.numpy(),
+        value_slope.numpy(),
+        shift_slope.numpy(),
+        out_slope,
+    )
+    _, pooled_slope, hidden_slope = people_back(shift_slope)
+    joined_slope, pool_slope = torch.zeros_like(joined_ID), torch.zeros_like(pool_I)
+    mine_slope = torch.zeros_like(mine_P)
+    pool_back(
+        *history,
+        *attention,
+        pooled_slope.contiguous().numpy(),
+        report_P.numpy(),
+        joined_slope.numpy(),
+        pool_slope.numpy(),
+        mine_slope.numpy(),
+    )
+    _, own_slope = users_back((hidden_slope, mine_slope))
+    # a second pull, over the clients that report alone
+    counted = report_P[:, None]
+    parts = (
+        items_back((joined_slope, pool_slope, value_slope))[0],
+        people_back(counted * shift_slope)[0],
+        users_back((counted * hidden_slope, report_P * mine_slope))[0],
+    )
+    total = {leaf: parts[0][leaf] + parts[1][leaf] + parts[2][leaf] for leaf in p}
+    if rectify:
+        total["out.w"] = torch.from_numpy(out_slope)
+        total["out.b"] = torch.tensor(bias_slope, dtype=torch.float64)
+    return own_slope, total
+
+
+def claimed_slots(number_N: Tensor, vector_P1: Tensor, crowd: Crowd, shape: torch.Size) -> Tensor:
+    """The vectors that arrive at each item's slots; a number beyond the slots claims none."""
+    client_N = torch.from_numpy(np.repeat(np.arange(len(crowd.user_P)), crowd.history.size_U))
+    item_N = torch.from_numpy(crowd.history.item_N)
+    sends_N = (number_N < shape[1]) & torch.from_numpy(crowd.reports_P)[client_N]
+    total = torch.zeros(shape, dtype=torch.float64)
+    slot_N = item_N[sends_N] * shape[1] + number_N[sends_N].long()
+    total.view(-1, shape[2]).index_add_(0, slot_N, vector_P1.double()[client_N[sends_N]])
+    return total
+
+
+def matches(crowd: Crowd, n_items: int) -> Tensor:
+    """How many clients report each item."""
+    reports_N = np.repeat(crowd.reports_P, crowd.history.size_U)
+    return torch.from_numpy(np.bincount(crowd.history.item_N, reports_N, n_items))
+
+
+def crowd_scores(p: Params, slots: Tensor, user_PD: Tensor, history: Lists) -> Tensor:
+    """Logits of all items for each client."""
+    joined_ID, pool_I, value_IE = of_items(p, slots)
+    hidden_PD, mine_P = of_users(p, user_PD)
+    leak = pool_I.new_tensor(LEAK).numpy()[()]
+    pooled_PD = torch.zeros_like(user_PD)
+    weight_N = np.empty(len(history.item_N), dtype=pool_I.numpy().dtype)
+    pool(
+        history.start_U1,
+        history.item_N,
+        joined_ID.numpy(),
+        pool_I.numpy(),
+        mine_P.numpy(),
+        leak,
+        weight_N,
+        pooled_PD.numpy(),
+    )
+    score_PI = user_PD.new_empty(len(user_PD), len(value_IE))
+    shift_PE = of_people(p, pooled_PD, hidden_PD)
+    head_scores(value_IE.numpy(), shift_PE.numpy(), *_out(p), score_PI.numpy())
+    return score_PI

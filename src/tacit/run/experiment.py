@@ -1,0 +1,134 @@
+"""A run is one typed value. Spelled in Python, in TOML or by flags, it is the same value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from tacit.core.central import CentralMethod, TrainedCentralMethod
+from tacit.core.compose import compose
+from tacit.core.custom import DirectMethod
+from tacit.core.method import Method
+from tacit.core.types import Task
+from tacit.data.load import own_rules
+from tacit.data.protocol import CLEAN, Protocol
+from tacit.engines.draws import Participation
+from tacit.errors import TacitError, shown
+from tacit.evaluation.metrics import parse_metric
+
+
+@dataclass(frozen=True)
+class DataSpec:
+    """Which data: a named source or a path, how its columns are called, and what is filtered out.
+
+    >>> DataSpec().name
+    'planted'
+    """
+
+    name: str = "planted"
+    columns: tuple[tuple[str, str], ...] = ()  # (role, column), for files with names of their own
+    min_user: int | None = None  # overrides the source's own rule
+    min_rating: float | None = None  # rows with a lower rating are dropped first
+    core: int | None = None  # the k of a k-core; overrides the source's own
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """Everything that decides a run's numbers. Threads and folders do not, so they are not here.
+
+    >>> from tacit.methods import fedmf
+    >>> Experiment("fedmf", fedmf(), rounds=5).protocol.name
+    'clean'
+    """
+
+    name: str  # the method's name in the list, for people
+    method: Method | CentralMethod | DirectMethod | TrainedCentralMethod
+    rounds: int
+    preset: str = "paper"
+    plugins: tuple[str, ...] = ()
+    data: DataSpec = DataSpec()
+    protocol: Protocol = CLEAN
+    participation: Participation = Participation()
+    seed: int = 0
+    engine: Literal["auto", "loop", "cohort", "fused"] = "auto"
+    device: str = "cpu"
+    precision: Literal["float32", "float64"] = "float32"
+    evaluate_every: int = 1
+
+    def check(self) -> None:
+        """Refuse numbers that make no sense, before anything is read or written."""
+        for name, value in (("rounds", self.rounds), ("evaluate_every", self.evaluate_every)):
+            if value < 1:
+                raise TacitError(f"{name} is {shown(value)}; it must be at least 1.")
+            if value >= 2**31:
+                raise TacitError(f"{name} is {shown(value)}; it must be below 2147483648.")
+        for name, value in (
+            ("seed", self.seed),
+            ("protocol.split.seed", self.protocol.split.seed),
+            ("protocol.candidate_seed", self.protocol.candidate_seed),
+        ):
+            if not 0 <= value < 2**31:
+                raise TacitError(f"{name} is {shown(value)}; it must lie between 0 and 2147483647.")
+        if not _is_text(self.data.name):
+            raise TacitError(
+                f"The data's name {self.data.name!r} is no valid text, so no file can record it; "
+                "rename the file."
+            )
+        own_rules(self.data.min_rating, self.data.min_user, self.data.core)  # each checks itself
+        self.participation.check()
+        parse_metric(self.protocol.select_metric)
+        if self.protocol.patience is not None and self.protocol.patience < 1:
+            raise TacitError(
+                f"protocol.patience is {self.protocol.patience}; it must be at least 1, or left "
+                "out."
+            )
+        if self.protocol.is_clean and not self.protocol.keeps_clean:
+            raise TacitError(
+                "This protocol is named 'clean' but hides held-out items, keeps duplicates or "
+                "masks less; give it another name."
+            )
+        if isinstance(self.method, Method):
+            compose(self.method, Task(n_users=1, n_items=1))
+            _check_channel_numbers(self.method)
+        elif isinstance(self.method, DirectMethod):
+            _check_leaves(self.name, self.method)
+        elif isinstance(self.method, CentralMethod) and self.method.settings < 1:
+            raise TacitError(f"{self.name} has no setting to try; give it at least one.")
+
+    @property
+    def label(self) -> str:
+        """Method and plug-ins as a person would write them.
+
+        >>> from tacit.methods import fedmf
+        >>> Experiment("fedmf", fedmf(), rounds=5, plugins=("clip:bound=1",)).label
+        'fedmf + clip:bound=1'
+        """
+        return " + ".join((self.name, *self.plugins))
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_leaves(name: str, method: DirectMethod) -> None:
+    """A leaf that is shared and private at once would leave the device under another name."""
+    task = Task(n_users=1, n_items=1)
+    both = set(method.shared(task)) & set(method.private(task))
+    if both:
+        raise TacitError(f"{name} declares {sorted(both)} as shared and as private; rename one.")
+
+
+def _check_channel_numbers(method: Method) -> None:
+    """A bound or a noise that is no number would make the privacy line of a report untrue."""
+    for link in method.channel:
+        for field in fields(link):  # type: ignore[arg-type]
+            value = getattr(link, field.name)
+            if isinstance(value, int | float) and not 0 <= value < float("inf"):
+                raise TacitError(
+                    f"{field.name} of {type(link).__name__} in the channel is {value}; it must be "
+                    "finite and not negative."
+                )

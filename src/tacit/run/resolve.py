@@ -1,0 +1,330 @@
+"""From names to an experiment: methods, presets, plug-ins, protocols, settings, flags."""
+
+from __future__ import annotations
+
+import functools
+import json
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields, replace
+from itertools import combinations
+from typing import Any, TypeVar, cast
+
+from tacit.core.method import Method
+from tacit.core.remedy import CompositionError, LeaveOut, Remedy, Use
+from tacit.data.protocol import PROTOCOLS, Protocol, SplitRule, among_cold_items
+from tacit.data.sources import SOURCES
+from tacit.engines.draws import Participation
+from tacit.errors import TacitError, nearest
+from tacit.methods import METHODS
+from tacit.run.codec import assign, check_leaf
+from tacit.run.experiment import DataSpec, Experiment
+from tacit.run.plugins import PLUGINS, parse, plugins_as_released, with_plugins
+
+# From names to the value of a run: methods, presets, plug-ins, protocols, and single settings.
+
+SPLITS: dict[str, dict[str, str]] = {
+    "time": {"kind": "leave_one_out", "order": "time"},
+    "random": {"kind": "leave_one_out", "order": "random"},
+    "row": {"kind": "leave_one_out", "order": "row"},
+    "item_appearance": {"kind": "leave_one_out", "order": "item_appearance"},
+    "global_time": {"kind": "global_time", "order": "time"},
+    "ratio": {"kind": "ratio", "order": "random"},
+    "labels": {"kind": "labels"},
+    "released": {"kind": "released", "order": "time"},
+}
+COLD_SPLITS = ("cold", "cold_together")  # items are held out, not interactions
+
+
+Resolving = TypeVar("Resolving", bound=Callable[..., Experiment])
+
+
+def with_tried_remedies(resolving: Resolving) -> Resolving:
+    """Refusals in the words of a command line: which settings help, and which plug-ins are too
+    many. Each of them was tried. What resolves takes `plugins` and `sets` by name.
+
+    >>> resolve("gpfedrec", plugins=["clip", "fedmr"])
+    Traceback (most recent call last):
+    tacit.core.remedy.CompositionError: TablesBeside reads single tables, for which the channel \
+has neither bound nor noise yet; drop --with clip.
+    """
+
+    @functools.wraps(resolving)
+    def resolved(*first: Any, **given: Any) -> Experiment:
+        try:
+            return resolving(*first, **given)
+        except CompositionError as error:
+            plugins, sets = tuple(given.get("plugins", ())), tuple(given.get("sets", ()))
+
+            def works(spellings: tuple[str, ...], settings: tuple[str, ...]) -> bool:
+                try:
+                    resolving(*first, **{**given, "plugins": spellings, "sets": settings})
+                except TacitError:
+                    return False
+                return True
+
+            tried: list[Remedy] = [
+                use
+                for use in error.remedies
+                if isinstance(use, Use) and use.setting and works(plugins, (*sets, use.setting))
+            ]
+            for size in range(1, len(plugins) + 1):
+                gone = [LeaveOut(names) for names in combinations(plugins, size)]
+                fewest = [one for one in gone if works(one.plugins_after(plugins), sets)]
+                if fewest:
+                    raise CompositionError(error.problem, *tried, *fewest) from error
+            raise CompositionError(error.problem, *(tried or error.remedies)) from error
+
+    return cast(Resolving, resolved)
+
+
+@with_tried_remedies
+def resolve(
+    method: str,
+    *,
+    data: str = "planted",
+    protocol: str = "clean",
+    preset: str = "paper",
+    plugins: Sequence[str] = (),
+    rounds: int | None = None,
+    seed: int = 0,
+    split: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    min_user: int | None = None,
+    min_rating: float | None = None,
+    core: int | None = None,
+    duplicates: str | None = None,
+    participation: float | None = None,
+    engine: str = "auto",
+    device: str = "cpu",
+    sets: Sequence[str] = (),
+) -> Experiment:
+    """The experiment that these names mean; what cannot be is refused with a sentence.
+
+    >>> resolve("pfedrec", data="ml-100k", protocol="paper").protocol.name
+    'pfedrec'
+    >>> resolve("fedmf", sets=["local.items.rate=0.05"]).method.local.items.rate
+    0.05
+    """
+    if method not in METHODS:
+        raise TacitError(f"Unknown method {method!r}; {nearest(method, METHODS)}")
+    if protocol == "paper":
+        plugins = plugins_as_released(method, plugins, data)
+    entry = METHODS[method]
+    built = entry.method(preset)
+    if isinstance(built, Method):
+        built = with_plugins(built, plugins)
+    elif plugins:
+        raise CompositionError(f"{method} has no parts to plug into", LeaveOut(tuple(plugins)))
+    chosen = protocol_named(protocol, method, plugins)
+    if split is None and isinstance(built, Method) and built.cold is not None:
+        split = "cold"
+    if (
+        split is None
+        and not chosen.split.is_cold
+        and data in SOURCES
+        and not SOURCES[data].has_time
+    ):
+        # what a source without times is split by, unless somebody says: the papers' pseudo-time
+        # under their protocols, chance under ours
+        split = "random" if chosen.is_clean else "item_appearance"
+    if split is not None:
+        chosen = with_split(chosen, split, data)
+    if duplicates is not None:
+        kind = _hint(Protocol, "duplicates")
+        chosen = replace(chosen, duplicates=check_leaf(duplicates, kind, "duplicates"))
+    experiment = Experiment(
+        name=method,
+        method=built,
+        rounds=paper_rounds(method, plugins) if rounds is None else rounds,
+        preset=preset,
+        plugins=tuple(plugins),
+        data=DataSpec(
+            data,
+            tuple(sorted((columns or {}).items())),
+            min_user,
+            None if min_rating is None else float(min_rating),
+            core,
+        ),
+        protocol=chosen,
+        participation=Participation(1.0 if participation is None else participation),
+        seed=seed,
+        engine=check_leaf(engine, _hint(Experiment, "engine"), "engine"),
+        device=device,
+    )
+    for setting in sets:
+        experiment = apply_set(experiment, setting)
+    experiment = named_truly(experiment)
+    experiment.check()
+    return experiment
+
+
+def paper_rounds(method: str, plugins: Sequence[str]) -> int:
+    """How long the paper trains: that of the outermost plug-in which says, or of the method.
+
+    >>> paper_rounds("fedmf", ["fedrkg", "clip"])
+    1000
+    """
+    said = [PLUGINS[parse(spelling)[0]].rounds for spelling in plugins]
+    return next((n for n in reversed(said) if n is not None), METHODS[method].rounds)
+
+
+def apply_set(experiment: Experiment, setting: str) -> Experiment:
+    """One `path=value`; a path may begin at the experiment or at the method's parts."""
+    path, equals, text = setting.partition("=")
+    if not equals:
+        raise TacitError(f"Cannot read --set {setting!r}; write --set part.field=value.")
+    path, text = path.strip(), text.strip()
+    first = path.split(".")[0]
+    outer = {field.name for field in fields(Experiment)}
+    if first in outer and first not in ("name", "plugins", "preset"):
+        return _assigned(experiment, path, text)
+    inner = {field.name for field in fields(experiment.method)}  # type: ignore[arg-type]
+    if first in inner:
+        return replace(experiment, method=assign(experiment.method, path, text))
+    raise TacitError(f"Cannot set {path!r}; {nearest(first, inner | outer)}")
+
+
+def named_truly(experiment: Experiment) -> Experiment:
+    """A clean protocol that was changed where it matters is not clean any more, and says so.
+
+    >>> leaky = apply_set(resolve("fedmf"), "protocol.negatives_exclude=all")
+    >>> named_truly(leaky).protocol.name
+    'custom'
+    """
+    if experiment.protocol.is_clean and not experiment.protocol.keeps_clean:
+        return replace(experiment, protocol=replace(experiment.protocol, name="custom"))
+    return experiment
+
+
+def _assigned(experiment: Experiment, path: str, text: str) -> Experiment:
+    changed: Experiment = assign(experiment, path, text)
+    return changed
+
+
+def protocol_named(name: str, method: str, plugins: Sequence[str]) -> Protocol:
+    """A protocol by name; `paper` is that of the outermost plug-in's paper, or of the method's.
+
+    >>> protocol_named("paper", "fedmf", []).name
+    'pfedrec'
+    """
+    if name == "paper":
+        if method not in METHODS:
+            raise TacitError(f"Method {method!r} has no paper here; {nearest(method, METHODS)}")
+        papers = [METHODS[method].protocol]
+        papers += [p for s in plugins if (p := PLUGINS[parse(s)[0]].protocol) is not None]
+        name = papers[-1]
+    if name not in PROTOCOLS:
+        raise TacitError(f"Unknown protocol {name!r}; {nearest(name, [*PROTOCOLS, 'paper'])}")
+    return PROTOCOLS[name]
+
+
+def with_split(protocol: Protocol, split: str, data: str) -> Protocol:
+    """A protocol with the split of that short name, for the data of that name or path.
+
+    >>> with_split(PROTOCOLS["clean"], "cold", "planted").split.kind
+    'cold'
+    """
+    if split in COLD_SPLITS:
+        return _cold(protocol, split, data)
+    return replace(protocol, split=split_named(split, protocol.split))
+
+
+def _cold(protocol: Protocol, split: str, data: str) -> Protocol:
+    """A protocol for items that nobody has touched, by the published split where there is one;
+    `cold_together` ranks them among all items."""
+    chosen = protocol if protocol.split.is_cold else among_cold_items(protocol)
+    if data in SOURCES and SOURCES[data].cold_split is not None:
+        chosen = replace(chosen, split=replace(chosen.split, kind="cold_published"))
+    if split == "cold_together":
+        chosen = replace(chosen, valid_mask="train", test_mask="train+valid")
+    return chosen
+
+
+def split_named(name: str, base: SplitRule) -> SplitRule:
+    """A split by its short name, with the other fields of `base`.
+
+    >>> split_named("random", SplitRule()).order
+    'random'
+    """
+    if name not in SPLITS:
+        raise TacitError(f"Unknown split {name!r}; {nearest(name, [*SPLITS, *COLD_SPLITS])}")
+    return replace(base, **SPLITS[name])  # type: ignore[arg-type]
+
+
+def _hint(kind: type, name: str) -> Any:
+    return typing.get_type_hints(kind)[name]
+
+
+# Flags on top of a saved experiment: what was given changes, everything else stays.
+
+# Flags that are a single field of the experiment, and its path.
+FIELDS = {
+    "data": "data.name",
+    "min_user": "data.min_user",
+    "min_rating": "data.min_rating",
+    "core": "data.core",
+    "duplicates": "protocol.duplicates",
+    "rounds": "rounds",
+    "seed": "seed",
+    "participation": "participation.ratio",
+    "engine": "engine",
+    "device": "device",
+}
+
+
+@with_tried_remedies
+def override(
+    experiment: Experiment,
+    *,
+    method: str | None = None,
+    preset: str | None = None,
+    protocol: str | None = None,
+    split: str | None = None,
+    columns: Mapping[str, str] | None = None,
+    plugins: Sequence[str] = (),
+    sets: Sequence[str] = (),
+    **given: Any,
+) -> Experiment:
+    """The experiment with the given arguments of `resolve` in place of its own; plug-ins add up.
+
+    >>> from tacit.run.resolve import resolve
+    >>> override(resolve("fedmf", seed=3), rounds=5).rounds
+    5
+    """
+    for what, wanted, found in (
+        ("the method", method, experiment.name),
+        ("the preset", preset, experiment.preset),
+    ):
+        if wanted is not None and wanted != found:
+            raise TacitError(
+                f"The saved configuration spells {what} {found!r} out in full, so it cannot become "
+                f"{wanted!r}; use --set for single fields, or leave out --config."
+            )
+    if plugins and not isinstance(experiment.method, Method):
+        raise CompositionError(
+            f"{experiment.name} has no parts to plug into", LeaveOut(tuple(plugins))
+        )
+    if plugins and isinstance(experiment.method, Method):
+        built = with_plugins(experiment.method, plugins, before=experiment.plugins)
+        experiment = replace(experiment, method=built, plugins=(*experiment.plugins, *plugins))
+    if protocol is not None:
+        chosen = protocol_named(protocol, experiment.name, experiment.plugins)
+        experiment = replace(experiment, protocol=chosen)
+    if split is not None:
+        name = given.get("data") or experiment.data.name
+        changed = with_split(experiment.protocol, split, name)
+        experiment = replace(experiment, protocol=changed)
+    if columns is not None:
+        spec = replace(experiment.data, columns=tuple(sorted(columns.items())))
+        experiment = replace(experiment, data=spec)
+    for name, value in given.items():
+        if value is not None:
+            # a JSON scalar is a TOML one, so names stay names whatever they look like
+            text = json.dumps(value, ensure_ascii=False)
+            experiment = apply_set(experiment, f"{FIELDS[name]}={text}")
+    for setting in sets:
+        experiment = apply_set(experiment, setting)
+    experiment = named_truly(experiment)
+    experiment.check()
+    return experiment

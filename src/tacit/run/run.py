@@ -1,0 +1,357 @@
+"""Run an experiment: rounds, selection on validation, checkpoints, then the test and the result."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import signal
+import threading
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from pydantic import TypeAdapter, ValidationError
+
+from tacit.engines.device import one_torch_thread
+from tacit.errors import TacitError
+from tacit.evaluation.metrics import metric, parse_metric, summary
+from tacit.evaluation.ranking import rank
+from tacit.files import append_line, reading, write_text
+from tacit.run.data_record import OLD, DataRecord, require_same
+from tacit.run.experiment import Experiment
+from tacit.run.folder import TRAIN_AGAIN, RunFolder, only_process
+from tacit.run.prepare import Prepared, prepare
+from tacit.run.report import write_report
+from tacit.run.result import COLD_CUTOFFS, make_result, write_ranks
+from tacit.run.sealed import FORMAT, checksum, file_checksum
+from tacit.run.toml import dumps, require_writable
+from tacit.run.trainer import Course, course_of
+
+# Who wants to see a run while it goes on.
+
+
+class Watcher(Protocol):
+    """Who wants to see a run: the progress bar of the command, or nobody."""
+
+    def begin(
+        self, experiment: Experiment, prepared: Prepared, engine: str, rounds: int
+    ) -> None: ...
+    def round(self, record: dict[str, Any], best: float | None) -> None: ...
+    def end(self) -> None: ...
+
+
+class Silent:
+    """Nobody watches."""
+
+    def begin(self, experiment: Experiment, prepared: Prepared, engine: str, rounds: int) -> None:
+        pass
+
+    def round(self, record: dict[str, Any], best: float | None) -> None:
+        pass
+
+    def end(self) -> None:
+        pass
+
+
+# Run an experiment: rounds, selection on validation, checkpoints, then the test and the result.
+
+CHECKPOINT_SECONDS = 15.0
+
+
+@dataclass
+class Progress:
+    """What a resumed run must know besides the state."""
+
+    rounds_done: int = 0
+    selected_round: int = 0
+    selected_value: float = float("-inf")
+    better_round: int = 0  # the last round that was strictly better: patience counts from it
+    seconds: float = 0.0
+    cpu_seconds: float = 0.0
+    data: str = ""  # the mark of the data on which the rounds were played
+    experiment: str = ""  # the checksum of the experiment that played them
+    metrics: str = ""  # the checksum of their lines
+
+
+class RunInterruptedError(TacitError):
+    """Ctrl-C: the run stopped between two rounds, and its checkpoint is on disk."""
+
+
+@one_torch_thread()
+def run(
+    experiment: Experiment,
+    out: str | Path,
+    *,
+    threads: int = 1,
+    resume: bool = False,
+    watch: Watcher | None = None,
+    checkpoint_seconds: float | None = None,
+    keep_model: bool = True,
+) -> dict[str, Any]:
+    """Run to the end (or continue) in the folder `out`; the result is also `out/run.json`.
+
+    A checkpoint is written between rounds, every 15 seconds unless told otherwise. Without
+    `keep_model` a finished run keeps its numbers and ranks alone: personal tables are large.
+
+    >>> import tempfile
+    >>> from tacit.run.resolve import resolve
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = run(resolve("popularity"), Path(folder) / "one")
+    >>> result["metrics"]["full"]["HR@10"] == result["reference"]["full"]["popularity"]["HR@10"]
+    True
+    """
+    experiment.check()
+    require_writable(experiment)
+    prepared = prepare(experiment)
+    folder = RunFolder(Path(out))
+    folder.refuse_another(experiment, resume=resume)
+    prepared = _same_data(experiment, folder, prepared)
+    if folder.finished:
+        return _finished(folder)
+    course = course_of(experiment, prepared.split.train, threads)
+    pause = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
+    with only_process(folder.path):
+        if folder.finished:  # by a process that has ended since
+            return _finished(folder)
+        begun_here = folder.is_blank(experiment)
+        try:
+            folder.open(experiment, resume=resume)
+            folder.clear_parts()
+            # as long as no round is kept the record is that of the data at hand
+            record = DataRecord.read(folder) if folder.has_checkpoint else None
+            record = record or DataRecord.write(folder, experiment, prepared)
+            running = _Run(
+                experiment, prepared, course, folder, record, threads, watch or Silent(), pause
+            )
+            result = running.play(keep_model)
+            if not keep_model and folder.checkpoint_dir.exists():
+                shutil.rmtree(folder.checkpoint_dir)
+            return result
+        except RunInterruptedError:
+            raise
+        except TacitError:
+            if begun_here and not folder.checkpoint_dir.exists():
+                shutil.rmtree(folder.path)  # it diverged at once: nothing here is worth keeping
+            raise
+
+
+def _same_data(experiment: Experiment, folder: RunFolder, prepared: Prepared) -> Prepared:
+    """The data as the run in this folder has it; other data is refused."""
+    if folder.finished:
+        require_same(experiment, folder, folder.result(), prepared)
+        return prepared
+    record = DataRecord.read(folder)
+    if record is not None:
+        record.require(experiment.data.name, prepared.digest, prepared)
+        return record.arranged(prepared, experiment.protocol)
+    if folder.has_checkpoint:
+        raise TacitError(
+            f"The run at {str(folder.path)!r} has no record of its data (data/digest.json is lost, "
+            "or an older version began it), so it cannot go on safely; begin it anew in another "
+            "--out."
+        )
+    return prepared
+
+
+def _finished(folder: RunFolder) -> dict[str, Any]:
+    result = folder.result()
+    if not folder.report_file.is_file():  # it was killed just before its last file
+        folder.verified(folder.metrics_file)
+        write_report(folder.path)
+    if folder.is_old:
+        result["notes"] = [*result.get("notes", ()), OLD]
+    return result
+
+
+class _Run:
+    def __init__(
+        self,
+        experiment: Experiment,
+        prepared: Prepared,
+        course: Course,
+        folder: RunFolder,
+        record: DataRecord,
+        threads: int,
+        watch: Watcher,
+        checkpoint_seconds: float,
+    ) -> None:
+        self.experiment, self.prepared, self.course = experiment, prepared, course
+        self.folder, self.record, self.threads, self.watch = folder, record, threads, watch
+        self.checkpoint_seconds = checkpoint_seconds
+        self.progress = Progress(
+            data=record.digest.mark, experiment=checksum(dumps(experiment).encode())
+        )
+        self.records: list[dict[str, Any]] = []
+        self.stop_asked = False
+        self.clock = (time.perf_counter(), time.process_time())
+
+    def play(self, keep_model: bool) -> dict[str, Any]:
+        self._restore()
+        rounds = self.course.rounds
+        self.watch.begin(self.experiment, self.prepared, self.course.describe(), rounds)
+        listening = threading.current_thread() is threading.main_thread()
+        before = signal.signal(signal.SIGINT, self._ask_to_stop) if listening else None
+        try:
+            self._rounds(rounds)
+        finally:
+            self.watch.end()
+            if listening:
+                signal.signal(signal.SIGINT, before)
+        return self._release(keep_model)
+
+    def _ask_to_stop(self, *_: object) -> None:
+        if self.stop_asked:
+            raise KeyboardInterrupt
+        self.stop_asked = True
+
+    def _rounds(self, rounds: int) -> None:
+        # tables of gigabytes take seconds to write: never more than a tenth of the time
+        pause, save_took = self.checkpoint_seconds, 0.0
+        saved_at = time.perf_counter()
+        first = len(self.records) + 1
+        patience = self.experiment.protocol.patience
+        for number in range(first, rounds + 1):
+            # asked before a round, so that a resumed run stops where an unbroken one does
+            waited = number - 1 - self.progress.better_round
+            if patience is not None and self.progress.better_round and waited >= patience:
+                break
+            self.course.advance()
+            record: dict[str, Any] = {"round": number, "loss": self.course.loss}
+            if number % self.experiment.evaluate_every == 0 or number == rounds:
+                record["valid"] = self._validate(number)
+            self.records.append(record)
+            append_line(self.folder.metrics_file, json.dumps(record))
+            best = self.progress.selected_value if self.progress.selected_round else None
+            self.watch.round(record, best)
+            if self.stop_asked:
+                self._save()
+                raise RunInterruptedError(
+                    f"Stopped after round {number} of {rounds}; continue with --resume --out "
+                    f"{self.folder.path}."
+                )
+            began = time.perf_counter()
+            wait = max(pause, 10 * save_took) if pause else 0.0
+            if began - saved_at > wait and number < rounds:
+                self._save()
+                saved_at = time.perf_counter()
+                save_took = saved_at - began
+
+    def _validate(self, number: int) -> dict[str, Any]:
+        protocol, split = self.experiment.protocol, self.prepared.split
+        valid = rank(self.course.scores(), split.valid, threads=self.threads)
+        chosen = valid.full if protocol.select_on == "full" else valid.sampled
+        value = metric(chosen, protocol.select_metric, ties=protocol.ties)
+        better, equal = value > self.progress.selected_value, value == self.progress.selected_value
+        if better:
+            self.progress.better_round = number
+        if better or (equal and protocol.select_of_equals == "last"):
+            self.progress.selected_round, self.progress.selected_value = number, value
+            self.course.mark_best()
+        cutoffs = sorted({10, parse_metric(protocol.select_metric)[1]})
+        values = {
+            name: summary(ranks, cutoffs=cutoffs, names=("HR", "NDCG"), ties=protocol.ties)
+            for name, ranks in (("full", valid.full), ("sampled99", valid.sampled))
+        }
+        if split.train.warm_W is not None:  # untouched items are judged by their recall
+            values["full"] |= summary(valid.full, COLD_CUTOFFS, ("Recall",), protocol.ties)
+        return values
+
+    def _save(self) -> None:
+        self._tick()
+        self.progress.rounds_done = len(self.records)
+        self.progress.metrics = file_checksum(self.folder.metrics_file)
+        self.course.save_best(self.folder.checkpoint_dir / "best", self._origin())
+        self.course.save(self.folder.checkpoint_dir / "last", asdict(self.progress))
+
+    def _origin(self) -> dict[str, str]:
+        """What a state says of where it comes from."""
+        return {"data": self.progress.data, "experiment": self.progress.experiment}
+
+    def _tick(self) -> None:
+        now = (time.perf_counter(), time.process_time())
+        self.progress.seconds += now[0] - self.clock[0]
+        self.progress.cpu_seconds += now[1] - self.clock[1]
+        self.clock = now
+
+    def _restore(self) -> None:
+        """Go back to the last checkpoint; lines written after it are played again."""
+        note = self.course.restore(self.folder.checkpoint_dir)
+        lines: list[str] = []
+        if note is not None:
+            self.progress = self._progress(note)
+            lines = self._lines(self.progress.rounds_done)
+            self.records = [json.loads(line) for line in lines]
+        write_text(self.folder.metrics_file, "".join(line + "\n" for line in lines))
+
+    def _progress(self, note: dict[str, Any]) -> Progress:
+        where = str(self.folder.checkpoint_dir)
+        try:
+            progress = TypeAdapter(Progress).validate_python(note)
+        except ValidationError as error:
+            raise TacitError(
+                f"The checkpoint in {where!r} has no progress that can be read; begin the run anew "
+                "in another --out."
+            ) from error
+        if progress.data != self.record.digest.mark:
+            raise TacitError(
+                f"The checkpoint in {where!r} was made on other data than data/digest.json says; "
+                "begin the run anew in another --out."
+            )
+        if progress.experiment != self.progress.experiment:
+            raise TacitError(
+                f"The checkpoint in {where!r} was made with other settings than experiment.toml "
+                "says; bring those back, or begin the run anew in another --out."
+            )
+        return progress
+
+    def _lines(self, done: int) -> list[str]:
+        """The lines of the rounds up to the checkpoint, as they were written."""
+        path, content = self.folder.metrics_file, b""
+        if path.is_file():
+            with reading(path, TRAIN_AGAIN):
+                content = path.read_bytes()
+        lines = content.splitlines(keepends=True)[:done]
+        if len(lines) < done:
+            raise TacitError(
+                f"{str(path)!r} has {len(lines)} lines but the checkpoint is of round {done}; "
+                "remove the folder to begin the run anew."
+            )
+        if checksum(b"".join(lines)) != self.progress.metrics:
+            raise TacitError(
+                f"{str(path)!r} is damaged: its checksum does not match; remove the folder to "
+                "begin the run anew."
+            )
+        return [line.decode("utf-8").rstrip("\n") for line in lines]
+
+    def _release(self, keep_model: bool) -> dict[str, Any]:
+        """Rank the test part, once, with the selected round's state, and write the result."""
+        self._tick()
+        selected = self.progress.selected_round
+        if keep_model:
+            self.course.save_best(self.folder.model_dir, self._origin())
+        else:
+            self.record.drop_tables()
+        scores, split = self.course.best_scores(), self.prepared.split
+        test = rank(scores, split.test, top=10, threads=self.threads)
+        result = make_result(
+            self.experiment,
+            self.prepared,
+            self.course,
+            test,
+            rounds_run=len(self.records),
+            selected_round=selected,
+            selected_value=self.progress.selected_value,
+            seconds=self.progress.seconds,
+            cpu_seconds=self.progress.cpu_seconds,
+            threads=self.threads,
+            folder=self.folder.path,
+        )
+        result |= {"format": FORMAT, "data": asdict(self.record.digest)}
+        folder = self.folder
+        write_ranks(folder.ranks_file, test, self.prepared.dataset)
+        text = json.dumps(result, indent=1)
+        folder.write_checksums(text)
+        write_text(folder.result_file, text)
+        write_report(folder.path)
+        return folder.result()
