@@ -19,8 +19,8 @@ from tacit.content.recipes import Given
 from tacit.data.planted import planted_dataset
 from tacit.data.planted import STYLES, draw_images
 from tacit.data.planted import GENRES, write_descriptions, write_titles
-from tacit.run.add_items import add_items
-from tacit.run.recommend import OpenRun, known_scores
+from tacit.experiment.add_items import add_items
+from tacit.experiment.recommend import OpenRun, known_scores
 
 n_items = int(sys.argv[1]) if len(sys.argv) > 1 else 100
 rounds = int(sys.argv[2]) if len(sys.argv) > 2 else 60

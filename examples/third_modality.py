@@ -17,8 +17,8 @@ from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
-from tacit.run.trainer import course_of
-from tacit.run.experiment import Experiment
+from tacit.experiment.trainer import course_of
+from tacit.experiment.experiment import Experiment
 from tacit.methods import fcf
 from tacit.plugins.fusion import fedmr
 

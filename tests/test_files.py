@@ -27,11 +27,11 @@ from tacit.content.sources import Items, Texts
 from tacit.data.download import Manifest, ManifestFile, get
 from tacit.errors import TacitError
 from tacit.evaluation.ranks import Ranks
+from tacit.experiment import catalogue
+from tacit.experiment.catalogue import NewItems, write_version
+from tacit.experiment.charts import save_figure
+from tacit.experiment.folder import RunFolder
 from tacit.files import NotWrittenError, append_line, whole_file, whole_folder, write_text
-from tacit.run import catalogue
-from tacit.run.catalogue import NewItems, write_version
-from tacit.run.charts import save_figure
-from tacit.run.folder import RunFolder
 
 SOURCE = Path(tacit.__file__).parent
 COLUMNS = "user=who,item=what,time=when"
@@ -305,7 +305,7 @@ def test_too_little_memory_anywhere_is_one_sentence(
     def run(*arguments: object, **named: object) -> None:
         raise MEMORY[who]
 
-    monkeypatch.setattr("tacit.run.run.prepare", run)
+    monkeypatch.setattr("tacit.experiment.run.prepare", run)
     code, said = command(*POPULARITY, "run")
     assert code == 2
     assert said.startswith("tacit: There is too little memory for this command; use smaller data")
@@ -318,7 +318,7 @@ def test_other_faults_of_a_library_are_not_called_memory(
     def run(*arguments: object, **named: object) -> None:
         raise RuntimeError("mat1 and mat2 shapes cannot be multiplied")
 
-    monkeypatch.setattr("tacit.run.run.prepare", run)
+    monkeypatch.setattr("tacit.experiment.run.prepare", run)
     with pytest.raises(RuntimeError, match="mat1 and mat2"):
         command(*POPULARITY, "run")
 
@@ -329,7 +329,7 @@ def test_what_the_system_refuses_elsewhere_names_the_path_and_what_to_do(
     def run(*arguments: object, **named: object) -> None:
         raise OSError(errno.EIO, "Input/output error", "/far/away")
 
-    monkeypatch.setattr("tacit.run.run.prepare", run)
+    monkeypatch.setattr("tacit.experiment.run.prepare", run)
     code, said = command(*POPULARITY, "run")
     assert (code, said) == (
         2,

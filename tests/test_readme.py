@@ -9,10 +9,10 @@ from pathlib import Path
 import typer
 
 from tacit.cli.main import app
+from tacit.experiment.plugins import PLUGINS
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
 from tacit.methods import METHODS
-from tacit.run.plugins import PLUGINS
-from tacit.run.resolve import resolve
-from tacit.run.run import run
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")

@@ -23,18 +23,18 @@ if TYPE_CHECKING:
     from tacit.data.readers.table import from_frame
     from tacit.data.split import split_dataset
     from tacit.engines.cohort import CohortEngine
-    from tacit.engines.draws import Participation
     from tacit.engines.loop import LoopEngine
+    from tacit.engines.participation import Participation
     from tacit.evaluation.metrics import metric
     from tacit.evaluation.ranking import rank
+    from tacit.experiment.evaluate import evaluate
+    from tacit.experiment.recommend import recommend
+    from tacit.experiment.resolve import resolve
+    from tacit.experiment.run import run
+    from tacit.experiment.spec import Experiment
     from tacit.methods import METHODS
     from tacit.methods.factorisation import fedmf, fedncf
     from tacit.methods.pfedrec import pfedrec
-    from tacit.run.evaluate import evaluate
-    from tacit.run.experiment import Experiment
-    from tacit.run.recommend import recommend
-    from tacit.run.resolve import resolve
-    from tacit.run.run import run
     from tacit.study.compare import compare
     from tacit.study.sweep import sweep
 
@@ -43,17 +43,17 @@ WHERE = {
     "METHODS": "tacit.methods",
     "CohortEngine": "tacit.engines.cohort",
     "Dataset": "tacit.data.dataset",
-    "Experiment": "tacit.run.experiment",
+    "Experiment": "tacit.experiment.spec",
     "Interactions": "tacit.data.interactions",
     "LoopEngine": "tacit.engines.loop",
     "Method": "tacit.core.method",
     "Modalities": "tacit.data.dataset",
-    "Participation": "tacit.engines.draws",
+    "Participation": "tacit.engines.participation",
     "Protocol": "tacit.data.protocol",
     "analyse": "tacit.analysis.analyses",
     "compare": "tacit.study.compare",
     "compose": "tacit.core.compose",
-    "evaluate": "tacit.run.evaluate",
+    "evaluate": "tacit.experiment.evaluate",
     "fedmf": "tacit.methods.factorisation",
     "fedncf": "tacit.methods.factorisation",
     "from_frame": "tacit.data.readers.table",
@@ -61,9 +61,9 @@ WHERE = {
     "metric": "tacit.evaluation.metrics",
     "pfedrec": "tacit.methods.pfedrec",
     "rank": "tacit.evaluation.ranking",
-    "recommend": "tacit.run.recommend",
-    "resolve": "tacit.run.resolve",
-    "run": "tacit.run.run",
+    "recommend": "tacit.experiment.recommend",
+    "resolve": "tacit.experiment.resolve",
+    "run": "tacit.experiment.run",
     "split_dataset": "tacit.data.split",
     "sweep": "tacit.study.sweep",
 }

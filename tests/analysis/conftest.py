@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from tacit.core.optim import Sgd
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
 from tacit.parts.guidance import AdaptiveGuidance
-from tacit.run.resolve import resolve
-from tacit.run.run import run
 
 
 @pytest.fixture(scope="session")

@@ -10,7 +10,7 @@ import pytest
 from tacit.analysis.curves import curves
 from tacit.analysis.finished import finished_runs
 from tacit.errors import TacitError
-from tacit.run.folder import RunFolder
+from tacit.experiment.folder import RunFolder
 
 
 def test_values_by_round(runs):
@@ -35,8 +35,8 @@ def test_metrics_that_were_not_measured_by_round(runs):
 
 
 def test_different_data_do_not_share_a_figure(runs, tmp_path):
-    from tacit.run.resolve import resolve
-    from tacit.run.run import run
+    from tacit.experiment.resolve import resolve
+    from tacit.experiment.run import run
 
     run(resolve("popularity", split="random"), tmp_path / "other")
     with pytest.raises(TacitError, match="do not compare"):

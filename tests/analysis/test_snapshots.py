@@ -11,8 +11,8 @@ from tacit.analysis.clouds import expected_seconds, replay, snapshot_rounds
 from tacit.analysis.finished import finished_runs
 from tacit.core.types import ITEMS
 from tacit.errors import TacitError
-from tacit.run.add_items import load_cold_model
-from tacit.run.run import Silent
+from tacit.experiment.add_items import load_cold_model
+from tacit.experiment.run import Silent
 
 
 class Counting(Silent):

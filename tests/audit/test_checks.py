@@ -18,11 +18,11 @@ from tacit.data.protocol import CLEAN, FEDMR, FEDRKG, PFEDREC, Protocol, SplitRu
 from tacit.data.split import split_dataset
 from tacit.evaluation.ranking import Evaluation
 from tacit.evaluation.ranks import Ranks
+from tacit.experiment.prepare import Prepared
+from tacit.experiment.resolve import resolve
+from tacit.experiment.spec import Experiment
 from tacit.methods import Ease, Popularity, fedncf, local_only, pfedrec
 from tacit.parts.sync import Isolated
-from tacit.run.experiment import Experiment
-from tacit.run.prepare import Prepared
-from tacit.run.resolve import resolve
 from tacit.testing.worlds import noise
 
 ROUNDS = 12

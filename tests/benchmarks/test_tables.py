@@ -32,10 +32,10 @@ from tacit.benchmarks.tables.warmth import warmth_lines
 from tacit.engines.cohort import CohortEngine
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import DivergedError
-from tacit.run.amounts import DASH
-from tacit.run.prepare import Prepared, prepare
-from tacit.run.resolve import resolve
-from tacit.run.run import RunInterruptedError, Silent
+from tacit.experiment.amounts import DASH
+from tacit.experiment.prepare import Prepared, prepare
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import RunInterruptedError, Silent
 
 HIT, GAIN = ("full", "HR@10"), ("full", "NDCG@10")
 FEDMF = Row(

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 import torch
 
+from tacit.experiment.prepare import prepare
+from tacit.experiment.resolve import resolve
+from tacit.experiment.trainer import FederatedCourse
 from tacit.parts.channel import Clip, Dense, Gaussian, Laplace
-from tacit.run.prepare import prepare
-from tacit.run.resolve import resolve
-from tacit.run.trainer import FederatedCourse
 from tacit.testing import ChannelTests
 
 

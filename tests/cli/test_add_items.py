@@ -12,8 +12,8 @@ import pytest
 from PIL import Image
 
 from tacit.data.planted import planted_dataset
-from tacit.run.resolve import resolve
-from tacit.run.run import run
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
 
 OTHER = planted_dataset(seed=5)  # another world of the same words and figures
 

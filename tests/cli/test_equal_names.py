@@ -11,9 +11,9 @@ import pytest
 
 from tacit.analysis.finished import finished_runs
 from tacit.cli.settings import folder_to_resume
-from tacit.run.folder import RunFolder
-from tacit.run.names import data_below, dataset_name, dataset_names
-from tacit.run.resolve import resolve
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.names import data_below, dataset_name, dataset_names
+from tacit.experiment.resolve import resolve
 from tacit.study.sweep import sweep
 from tacit.study.sweep_files import sweep_chart
 

@@ -21,8 +21,8 @@ from tacit.content.recipes import recipes_of
 from tacit.content.sources import Items, Texts
 from tacit.data.load import load
 from tacit.errors import TacitError
-from tacit.run.resolve import resolve
-from tacit.run.toml import dumps
+from tacit.experiment.resolve import resolve
+from tacit.experiment.toml import dumps
 
 USERS, ITEMS = 6, 5
 # What is put into files: what parsers, numbers, terminals and recursion stumble over.

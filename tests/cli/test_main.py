@@ -34,8 +34,8 @@ def test_list_names_everything(tacit):
     from tacit.data.protocol import PROTOCOLS
     from tacit.data.sources import SOURCES
     from tacit.evaluation.metrics import METRICS
+    from tacit.experiment.plugins import PLUGINS
     from tacit.methods import METHODS
-    from tacit.run.plugins import PLUGINS
 
     said = tacit("list")
     assert said.code == 0

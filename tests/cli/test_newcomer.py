@@ -13,9 +13,9 @@ from tacit.cli.output import one_sentence, printable
 from tacit.data.load import load
 from tacit.data.split import BY_LABELS
 from tacit.errors import TacitError
-from tacit.run.prepare import prepare
-from tacit.run.resolve import COLD_SPLITS, SPLITS, resolve
-from tacit.run.toml import dumps, loads
+from tacit.experiment.prepare import prepare
+from tacit.experiment.resolve import COLD_SPLITS, SPLITS, resolve
+from tacit.experiment.toml import dumps, loads
 
 ESCAPE = "\x1b[2J\x1b]0;owned\x07"
 
@@ -203,7 +203,7 @@ def test_help_lists_every_split(tacit, command):
 
 
 def test_a_saved_experiment_takes_cold_splits(tacit):
-    from tacit.run.resolve import override
+    from tacit.experiment.resolve import override
 
     for split in COLD_SPLITS:
         fresh = resolve("fedmf", plugins=["ridge"], split=split)
@@ -354,7 +354,7 @@ def test_too_little_memory_is_one_sentence(tacit, monkeypatch):
     def starve(*_: object, **__: object) -> None:
         raise MemoryError
 
-    monkeypatch.setattr("tacit.run.resolve.resolve", starve)
+    monkeypatch.setattr("tacit.experiment.resolve.resolve", starve)
     said = tacit("train", "fedmf")
     assert said.code == 2
     assert "too little memory" in said.err

@@ -11,9 +11,9 @@ import pytest
 from numba.core import event
 
 from tacit.cli import progress
-from tacit.run.prepare import prepare
-from tacit.run.resolve import resolve
-from tacit.run.run import run
+from tacit.experiment.prepare import prepare
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
 
 RECORD = {
     "round": 2,

@@ -160,7 +160,7 @@ class Stopped:
 def stopped(tacit, small, monkeypatch):
     """A run that was killed in round 4, with a checkpoint after round 3."""
     from tacit.cli import progress
-    from tacit.run import run
+    from tacit.experiment import run
 
     with monkeypatch.context() as patch:
         patch.setattr(run, "CHECKPOINT_SECONDS", 0.0)

@@ -13,12 +13,12 @@ from tacit.core.cold import ColdStart
 from tacit.core.optim import Adam, Sgd
 from tacit.data.dataset import Modalities
 from tacit.errors import TacitError
+from tacit.experiment.codec import assign, decode, encode
 from tacit.parts.cold.diffusion import Diffusion
 from tacit.parts.cold.features import Features
 from tacit.parts.cold.mapping import Mapping
 from tacit.parts.cold.simple import Nearest, NoRow, RandomRows, Ridge
 from tacit.parts.diffusion.process import Schedule
-from tacit.run.codec import assign, decode, encode
 
 PARTS: list[Any] = [
     Diffusion(),

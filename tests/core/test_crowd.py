@@ -12,7 +12,7 @@ from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
 from tacit.engines.custom import DirectEngine
-from tacit.engines.draws import Participants
+from tacit.engines.participation import Participants
 from tacit.engines.ragged import RoundData, crowd_of
 from tacit.methods.fcf_als import FcfAls
 from tacit.methods.feddae import FedDAE

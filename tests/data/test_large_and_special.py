@@ -22,8 +22,8 @@ from tacit.data.readers import read_path
 from tacit.data.readers.features import read_array, read_feature_ids
 from tacit.data.readers.parquet_file import contents_of, read_parquet
 from tacit.errors import TacitError
-from tacit.run.recommend import read_history
-from tacit.run.toml import read_config
+from tacit.experiment.recommend import read_history
+from tacit.experiment.toml import read_config
 
 
 @pytest.fixture

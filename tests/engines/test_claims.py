@@ -16,18 +16,18 @@ from tacit.core.types import Task
 from tacit.engines import block, cohort, scoring
 from tacit.engines.claims import block_claim, fused_claim, gate_claim, score_claim
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import everybody
 from tacit.engines.explain import views_of
+from tacit.engines.participation import everybody
 from tacit.engines.scoring import Scorer
 from tacit.errors import TacitError
+from tacit.experiment.plugins import PLUGINS
+from tacit.experiment.resolve import resolve
+from tacit.experiment.trainer import course_of
 from tacit.methods import METHODS, fedmf, fedrap, pfedrec
 from tacit.parts.backbones import DotProduct
 from tacit.parts.guidance import AdaptiveGuidance
 from tacit.parts.mixture import Mixture
 from tacit.parts.objectives import BinaryCrossEntropy
-from tacit.run.plugins import PLUGINS
-from tacit.run.resolve import resolve
-from tacit.run.trainer import course_of
 from tacit.testing.paths import small_train
 
 TRAIN = small_train(content=True)

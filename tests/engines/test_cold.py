@@ -12,17 +12,17 @@ from tacit.data.planted import planted_dataset
 from tacit.data.protocol import CLEAN, among_cold_items
 from tacit.data.split import split_dataset
 from tacit.engines.cold import ColdServer
-from tacit.engines.draws import everybody
 from tacit.engines.loop import LoopEngine
+from tacit.engines.participation import everybody
 from tacit.errors import TacitError
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trainer import FederatedCourse
 from tacit.methods import fcf, fedncf, local_only, pfedrec
 from tacit.methods.cold_start import cold_pfedrec
 from tacit.parts.sync import GUIDE, Anchored
 from tacit.plugins import cold
 from tacit.plugins.fedrkg import fedrkg
 from tacit.plugins.fusion import fedmr
-from tacit.run.experiment import Experiment
-from tacit.run.trainer import FederatedCourse
 
 COLD = among_cold_items(CLEAN)
 SPLIT = split_dataset(planted_dataset(n_users=60, n_items=90), COLD)

@@ -18,7 +18,7 @@ from tacit.data.views import Lists
 from tacit.engines import block
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.compiled import descent_of
-from tacit.engines.draws import Participation
+from tacit.engines.participation import Participation
 from tacit.methods import cofedrec, fedrap, gpfedrec, pfedrec
 from tacit.parts.objectives import BinaryCrossEntropy
 from tacit.parts.sync import Additive, Proximal

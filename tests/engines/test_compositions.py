@@ -14,13 +14,15 @@ from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
 from tacit.core.remedy import CompositionError, LeaveOut, Use
 from tacit.core.types import ITEMS, OWN_ITEMS, Task
+from tacit.data.batches import draw_block, past_of_block
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import samples_per_user
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import Participation, draw_block, everybody, past_of_block
 from tacit.engines.loop import LoopEngine, local_update
+from tacit.engines.participation import Participation, everybody
+from tacit.experiment.resolve import resolve
 from tacit.methods import cofedrec, fedavg, fedneumf, fedrecon, gpfedrec, pfedrec
 from tacit.parts.channel import Clip, Dense, Gaussian
 from tacit.parts.graph import GraphMean
@@ -28,7 +30,6 @@ from tacit.parts.server import Mean, ServerSteps, TablesBeside
 from tacit.plugins.fedrkg import fedrkg, personal_table
 from tacit.plugins.fusion import fedmr, fedvlr
 from tacit.plugins.personal import dual_personalised
-from tacit.run.resolve import resolve
 from tacit.testing.play import same_to, trace
 from tacit.testing.worlds import ragged, with_content
 

@@ -12,8 +12,8 @@ from tacit.core.types import Init, Params, Task
 from tacit.data.sampling import Sampling, draw_samples
 from tacit.data.views import Lists, TrainView
 from tacit.engines.custom import DirectEngine, DirectScorer
-from tacit.engines.draws import Participants
 from tacit.engines.newcomer import direct_newcomer_scores
+from tacit.engines.participation import Participants
 from tacit.engines.ragged import RoundData
 
 HISTORIES = [[0, 2], [1], [2, 1, 0], [3]]

@@ -13,9 +13,9 @@ from tacit.core.method import Method
 from tacit.core.parts import Past
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
-from tacit.engines.draws import Participation
 from tacit.engines.explain import explain, fused, views_of
 from tacit.engines.loop import LoopEngine
+from tacit.engines.participation import Participation
 from tacit.engines.scoring import Scorer, client_leaves
 from tacit.engines.state import State
 from tacit.methods import METHODS, fcf, fedmf, fedneumf, fedrap, fedvbpr

@@ -16,9 +16,9 @@ from tacit.data.sampling import Sampling
 from tacit.data.split import split_dataset
 from tacit.engines.claims import why_not_views
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import Participation, with_past
 from tacit.engines.loop import LoopEngine
-from tacit.engines.scoring import Scorer
+from tacit.engines.participation import Participation
+from tacit.engines.scoring import Scorer, with_past
 from tacit.errors import TacitError
 from tacit.methods import fcf, fedavg, fedmf, fedncf, fedrap, pfedrec
 from tacit.parts.local import Held, Reconstruct

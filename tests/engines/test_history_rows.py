@@ -7,7 +7,7 @@ import torch
 from tacit.core.types import Init, Params, Task
 from tacit.data.views import Lists, TrainView
 from tacit.engines.custom import DirectEngine, DirectScorer
-from tacit.engines.draws import Participants
+from tacit.engines.participation import Participants
 from tacit.engines.ragged import RoundData, first_rows, one_client, put, taken
 from tacit.engines.state import draw_leaf
 from tacit.methods import FedDAE, FedSpectral

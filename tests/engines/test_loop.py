@@ -12,7 +12,7 @@ from tacit.core.compose import compose
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
 from tacit.core.types import Task
-from tacit.engines.draws import BlockDraws
+from tacit.data.batches import BlockDraws
 from tacit.engines.loop import ClientResult, local_update
 from tacit.methods import fedmf, local_only, pfedrec
 from tacit.parts.channel import Clip, Dense

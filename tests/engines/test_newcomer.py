@@ -16,10 +16,10 @@ from tacit.data.sampling import Sampling, draw_samples
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import Participation
 from tacit.engines.newcomer import newcomer_scores
+from tacit.engines.participation import Participation
 from tacit.engines.state import initial_state
-from tacit.run.resolve import resolve
+from tacit.experiment.resolve import resolve
 from tacit.testing.play import algorithm_for
 from tacit.testing.worlds import checkerboard
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tacit.data.views import Lists, TrainView
-from tacit.engines.draws import Participation
+from tacit.engines.participation import Participation
 from tacit.errors import TacitError
 from tacit.streams import name_of
 

@@ -11,6 +11,7 @@ import torch
 
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
+from tacit.data.batches import draw_block
 from tacit.data.protocol import CLEAN, PFEDREC
 from tacit.data.sampling import Sampling, samples_per_user
 from tacit.data.split import split_dataset
@@ -18,8 +19,8 @@ from tacit.data.views import Lists, TrainView
 from tacit.engines.base import Engine
 from tacit.engines.claims import why_not_fused
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import Participants, Participation, draw_block
 from tacit.engines.loop import LoopEngine, local_update
+from tacit.engines.participation import Participants, Participation
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.methods import fedmf, fedncf, local_only, pfedrec

@@ -15,8 +15,8 @@ from tacit.data.dataset import Modalities
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import Participation
 from tacit.engines.newcomer import fit_newcomer
+from tacit.engines.participation import Participation
 from tacit.engines.scoring import RowScorer, Scorer
 from tacit.methods import fcf, fedmf, fedncf, pfedrec
 from tacit.methods.content import cs_fcf, fedvbpr

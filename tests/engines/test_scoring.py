@@ -11,8 +11,8 @@ import torch
 from tacit.core.method import Method
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
-from tacit.engines.draws import Participants
 from tacit.engines.loop import LoopEngine
+from tacit.engines.participation import Participants
 from tacit.engines.scoring import Scorer
 from tacit.engines.state import State
 from tacit.methods import fedmf, fedncf, local_only, pfedrec

@@ -12,8 +12,8 @@ from tacit.core.optim import Adam
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
-from tacit.engines.draws import Participation
 from tacit.engines.loop import LoopEngine
+from tacit.engines.participation import Participation
 from tacit.engines.state import initial_state
 from tacit.errors import TacitError
 from tacit.methods import fedmf, fedncf, local_only, pfedrec

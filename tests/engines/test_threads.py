@@ -128,7 +128,7 @@ def test_every_place_that_uses_threads_is_watched() -> None:
     }
     kernels = {"kernels/linear_cpu.py", "kernels/gates_cpu.py"}  # of LOOPS
     pools = {"fused.py", "fused_guidance.py", "fused_views.py"}
-    assert using == {*kernels, *pools, "chunks.py"}
+    assert using == {*kernels, *pools, "device.py"}
     assert [module.__name__.rsplit(".")[-1] + ".py" for module in POOLS] == sorted(pools)
     assert [name for _, name in LOOPS] == ["linear_rounds", "guide_linear"]
     assert fused_guidance.guide_linear.targetoptions["parallel"] is True

@@ -16,13 +16,13 @@ from tacit import streams
 from tacit.content.recipes import Given
 from tacit.data.planted import planted_dataset
 from tacit.errors import TacitError
-from tacit.run.add_items import Added, add_items, load_cold_model
-from tacit.run.catalogue import read_catalogue
-from tacit.run.folder import RunFolder
-from tacit.run.recommend import recommend
-from tacit.run.resolve import resolve
-from tacit.run.run import run
-from tacit.run.sealed import SEAL, write_sealed
+from tacit.experiment.add_items import Added, add_items, load_cold_model
+from tacit.experiment.catalogue import read_catalogue
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.recommend import recommend
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
+from tacit.experiment.sealed import SEAL, write_sealed
 
 WORLD = planted_dataset()
 SMALL = ("backbone.dim=4", "items.width=4", "items.hidden=4", "items.id_width=6")

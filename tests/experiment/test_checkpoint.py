@@ -15,11 +15,11 @@ from tacit.core.optim import Adam
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import Participation
+from tacit.engines.participation import Participation
 from tacit.engines.state import State
 from tacit.errors import TacitError
+from tacit.experiment.checkpoint import load_state, save_state
 from tacit.methods import local_only, pfedrec
-from tacit.run.checkpoint import load_state, save_state
 from tacit.testing.play import algorithm_for, trace
 from tacit.testing.worlds import ragged
 

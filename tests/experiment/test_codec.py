@@ -11,14 +11,14 @@ from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
 from tacit.core.parts import Sync, Transform
 from tacit.data.protocol import Protocol
-from tacit.engines.draws import Participation
+from tacit.engines.participation import Participation
 from tacit.errors import TacitError
+from tacit.experiment.codec import assign, decode, encode
+from tacit.experiment.parts import PART_NAMES, PARTS
+from tacit.experiment.spec import DataSpec
 from tacit.methods import Ease, fedmf, fedncf, pfedrec
 from tacit.parts.backbones import DotProduct
 from tacit.parts.channel import Clip, Dense, Gaussian
-from tacit.run.codec import assign, decode, encode
-from tacit.run.experiment import DataSpec
-from tacit.run.parts import PART_NAMES, PARTS
 
 
 def refusal(plain: Any, kind: Any, where: str = "") -> str:

@@ -24,14 +24,14 @@ from tacit.data.protocol import Protocol
 from tacit.data.split import Split, split_dataset
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import rank
+from tacit.experiment.plugins import PLUGINS, parse
+from tacit.experiment.resolve import resolve
+from tacit.experiment.spec import Experiment
+from tacit.experiment.toml import require_writable
+from tacit.experiment.trainer import FederatedCourse, course_of
 from tacit.methods import METHODS
 from tacit.parts.mixture import Mixture
 from tacit.parts.sync import Anchored
-from tacit.run.experiment import Experiment
-from tacit.run.plugins import PLUGINS, parse
-from tacit.run.resolve import resolve
-from tacit.run.toml import require_writable
-from tacit.run.trainer import FederatedCourse, course_of
 from tacit.testing.worlds import ragged, with_content
 
 WORLD = with_content(ragged(n_users=12, n_items=24))

@@ -21,8 +21,8 @@ import pytest
 import typer
 
 from tacit.cli.main import app, main
-from tacit.run.resolve import resolve
-from tacit.run.run import run
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
 from tacit.testing.worlds import ragged
 
 MEASURED = ("seconds", "cpu_seconds", "threads", "run")

@@ -23,15 +23,15 @@ from tacit.data.interactions import Interactions
 from tacit.data.protocol import SplitRule
 from tacit.data.split import part_of_rows
 from tacit.errors import TacitError
-from tacit.run.data_record import OLD, DataNow, DataRecord, prepare_again
-from tacit.run.evaluate import evaluate
-from tacit.run.experiment import Experiment
-from tacit.run.folder import RunFolder
-from tacit.run.prepare import prepare
-from tacit.run.recommend import recommend
-from tacit.run.resolve import resolve
-from tacit.run.run import run
-from tacit.run.toml import dumps
+from tacit.experiment.data_record import OLD, DataNow, DataRecord, prepare_again
+from tacit.experiment.evaluate import evaluate
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.prepare import prepare
+from tacit.experiment.recommend import recommend
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
+from tacit.experiment.spec import Experiment
+from tacit.experiment.toml import dumps
 from tacit.study.compare import compare
 from tacit.study.grid import Sweep
 from tacit.study.sweep import sweep

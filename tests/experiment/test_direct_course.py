@@ -11,13 +11,13 @@ import pytest
 from tacit.core.custom import DirectMethod
 from tacit.engines.custom import DirectScorer
 from tacit.errors import TacitError
-from tacit.run.checkpoint import load_state
-from tacit.run.experiment import Experiment
-from tacit.run.prepare import prepare
-from tacit.run.recommend import recommend
-from tacit.run.resolve import override, resolve
-from tacit.run.run import Silent, run
-from tacit.run.trainer import DirectCourse, course_of
+from tacit.experiment.checkpoint import load_state
+from tacit.experiment.prepare import prepare
+from tacit.experiment.recommend import recommend
+from tacit.experiment.resolve import override, resolve
+from tacit.experiment.run import Silent, run
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trainer import DirectCourse, course_of
 
 SETS = {"fedspectral": ["width=3"], "fedease": [], "fcf_als": ["dim=4"]}
 MEASURED = ("seconds", "cpu_seconds", "threads", "run", "engine")

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from tacit.errors import TacitError
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
 from tacit.files import write_text
-from tacit.run.folder import RunFolder
-from tacit.run.resolve import resolve
-from tacit.run.run import run
 
 
 def refusal(folder: RunFolder, *, resume: bool = False) -> str:

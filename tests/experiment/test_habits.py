@@ -2,10 +2,10 @@
 
 import pytest
 
+from tacit.experiment.plugins import HABITS, habit_notes
+from tacit.experiment.resolve import resolve
+from tacit.experiment.toml import dumps, loads
 from tacit.parts.backbones import LinearHead
-from tacit.run.plugins import HABITS, habit_notes
-from tacit.run.resolve import resolve
-from tacit.run.toml import dumps, loads
 
 ASKED = sorted(HABITS)
 

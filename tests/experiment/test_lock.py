@@ -13,11 +13,11 @@ from pathlib import Path
 import pytest
 
 from tacit.errors import TacitError
-from tacit.run.add_items import add_items
-from tacit.run.folder import LOCK, RunFolder, only_process
-from tacit.run.resolve import resolve
-from tacit.run.run import run
-from tacit.run.toml import dumps
+from tacit.experiment.add_items import add_items
+from tacit.experiment.folder import LOCK, RunFolder, only_process
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
+from tacit.experiment.toml import dumps
 
 CODE = "import sys, tacit.cli.main as m; sys.exit(m.main(sys.argv[1:]))"
 ROUNDS = 150

@@ -18,6 +18,14 @@ import pytest
 
 from tacit.core.optim import Sgd
 from tacit.errors import TacitError
+from tacit.experiment.codec import UnknownPartError, decode, encode
+from tacit.experiment.evaluate import evaluate
+from tacit.experiment.parts import PART_NAMES, PARTS, register
+from tacit.experiment.recommend import recommend
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
+from tacit.experiment.spec import Experiment
+from tacit.experiment.toml import dumps, loads, require_writable
 from tacit.methods import Popularity, fedneumf
 from tacit.parts.backbones import DotProduct
 from tacit.parts.channel import Clip, Dense
@@ -25,14 +33,6 @@ from tacit.parts.local import Joint
 from tacit.parts.mixture import Mixture
 from tacit.parts.objectives import BinaryCrossEntropy
 from tacit.parts.sync import Replace
-from tacit.run.codec import UnknownPartError, decode, encode
-from tacit.run.evaluate import evaluate
-from tacit.run.experiment import Experiment
-from tacit.run.parts import PART_NAMES, PARTS, register
-from tacit.run.recommend import recommend
-from tacit.run.resolve import resolve
-from tacit.run.run import run
-from tacit.run.toml import dumps, loads, require_writable
 
 
 class Softer(BinaryCrossEntropy):
@@ -100,7 +100,7 @@ def test_a_part_in_no_list_is_refused_with_the_line_that_registers_it(
     slots: dict[str, Any], name: str, slot: str, called: str, tmp_path: Path
 ) -> None:
     experiment = fedmf_with(**slots)
-    line = f'from tacit.run.parts import register; register("{called}", {name})'
+    line = f'from tacit.experiment.parts import register; register("{called}", {name})'
     assert refusal(experiment, tmp_path / "one") == (
         f"{name} in {slot} is in no list of parts, so no file can name it; register it first: "
         f"{line}."
@@ -178,10 +178,10 @@ def test_names_and_classes_that_are_taken() -> None:
 OPENS = """
 import sys
 from tacit.errors import TacitError
-from tacit.run.recommend import recommend
-from tacit.run.evaluate import evaluate
-from tacit.run.folder import RunFolder
-from tacit.run.run import run
+from tacit.experiment.recommend import recommend
+from tacit.experiment.evaluate import evaluate
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.run import run
 from pathlib import Path
 for what in (
     lambda: recommend(sys.argv[1], user="user-1"),
@@ -210,7 +210,7 @@ def test_another_program_says_that_the_part_must_be_registered(tmp_path: Path) -
     sentence = (
         f"{path!r} names the part 'softer' at method.objective, which nobody has registered here; "
         "register it before the run is opened, as the program did that trained it (from "
-        'tacit.run.parts import register; register("softer", YourClass)), or bring the file '
+        'tacit.experiment.parts import register; register("softer", YourClass)), or bring the file '
         "back if that is no name of yours."
     )
     assert done.stdout.splitlines() == [sentence] * 3

@@ -10,15 +10,15 @@ import pytest
 from tacit.core.method import Method
 from tacit.core.remedy import CompositionError
 from tacit.errors import TacitError
+from tacit.experiment.plugins import PLUGINS, apply_plugin, parse, plugin_notes, with_plugins
+from tacit.experiment.resolve import override, resolve
+from tacit.experiment.run import run
 from tacit.methods import fedmf, fedncf
 from tacit.parts.channel import Clip, Dense, Gaussian, Laplace
 from tacit.parts.items import IdOnly
 from tacit.parts.server import Mean
 from tacit.parts.sync import Replace
 from tacit.plugins.channel import through
-from tacit.run.plugins import PLUGINS, apply_plugin, parse, plugin_notes, with_plugins
-from tacit.run.resolve import override, resolve
-from tacit.run.run import run
 
 
 def refusal(spelling: str) -> str:

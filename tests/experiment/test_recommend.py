@@ -14,12 +14,12 @@ from tacit.core.method import Method
 from tacit.core.types import Task
 from tacit.engines.scoring import Scorer
 from tacit.errors import TacitError
-from tacit.run.checkpoint import load_state
-from tacit.run.folder import RunFolder
-from tacit.run.prepare import prepare
-from tacit.run.recommend import recommend
-from tacit.run.resolve import resolve
-from tacit.run.run import run
+from tacit.experiment.checkpoint import load_state
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.prepare import prepare
+from tacit.experiment.recommend import recommend
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
 
 NAMES = ("fedmf", "pfedrec", "local_only", "ease", "popularity", "random", "pure_svd")
 

@@ -19,9 +19,9 @@ import pytest
 
 from tacit.cli.output import lines_of_result, result_table
 from tacit.errors import TacitError
-from tacit.run.amounts import metric_text as m4
-from tacit.run.charts import Series, line_chart, ticks
-from tacit.run.interpretation import (
+from tacit.experiment.amounts import metric_text as m4
+from tacit.experiment.charts import Series, line_chart, ticks
+from tacit.experiment.interpretation import (
     COLD_COLUMNS,
     about_oracle,
     against_popularity,
@@ -29,9 +29,9 @@ from tacit.run.interpretation import (
     main_columns,
     reading,
 )
-from tacit.run.report import write_report
-from tacit.run.resolve import resolve
-from tacit.run.run import run
+from tacit.experiment.report import write_report
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
 from tacit.testing.worlds import ragged
 
 VOID = {"meta", "line", "circle", "polyline", "br", "link"}

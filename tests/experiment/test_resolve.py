@@ -9,10 +9,10 @@ import pytest
 from tacit.core.method import Method
 from tacit.data.protocol import CLEAN, FEDRKG, PFEDREC, Protocol, SplitRule
 from tacit.errors import TacitError
+from tacit.experiment.resolve import apply_set, override, protocol_named, resolve, split_named
+from tacit.experiment.spec import Experiment
 from tacit.methods import METHODS, Ease, fedmf, pfedrec
 from tacit.parts.channel import Clip, Dense
-from tacit.run.experiment import Experiment
-from tacit.run.resolve import apply_set, override, protocol_named, resolve, split_named
 
 
 def refusal(*names: str, **arguments: object) -> str:

@@ -20,12 +20,12 @@ from tacit.engines.scoring import Scorer
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
-from tacit.run.checkpoint import load_state
-from tacit.run.experiment import Experiment
-from tacit.run.prepare import prepare
-from tacit.run.resolve import resolve
-from tacit.run.result import read_ranks
-from tacit.run.run import Silent, run
+from tacit.experiment.checkpoint import load_state
+from tacit.experiment.prepare import prepare
+from tacit.experiment.resolve import resolve
+from tacit.experiment.result import read_ranks
+from tacit.experiment.run import Silent, run
+from tacit.experiment.spec import Experiment
 from tacit.testing.worlds import ragged
 
 STILL = ("local.model.rate=0", "local.items.rate=0")  # nothing moves, so all rounds are equal
@@ -138,7 +138,7 @@ def test_the_test_part_is_ranked_once_and_last_on_all_threads(
         ranked.append((held_out.part, rounds, options["threads"]))
         return rank(scores, held_out, **options)
 
-    monkeypatch.setattr("tacit.run.run.rank", noting)
+    monkeypatch.setattr("tacit.experiment.run.rank", noting)
     experiment = small("fedmf", plays, "local.items.rate=0", rounds=4)
     result = run(experiment, tmp_path / "one", threads=2, checkpoint_seconds=0.0)
     assert ranked == [*(("valid", done, 2) for done in range(4)), ("test", 4, 2)]
@@ -334,7 +334,7 @@ def test_a_killed_run_continues_to_the_same_end(
 ) -> None:
     experiment = small(name, plays, *CONTINUED[name], rounds=6, participation=0.7)
     run(experiment, tmp_path / "whole")
-    monkeypatch.setattr("tacit.run.run.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("tacit.experiment.run.CHECKPOINT_SECONDS", 0.0)
     broken = tmp_path / "broken"
     with pytest.raises(RuntimeError, match="killed"):
         run(experiment, broken, watch=Stopper(killed_at))
@@ -353,7 +353,7 @@ def test_a_run_killed_again_and_again_ends_the_same(
 ) -> None:
     experiment = small("pfedrec", plays, rounds=6)
     run(experiment, tmp_path / "whole")
-    monkeypatch.setattr("tacit.run.run.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("tacit.experiment.run.CHECKPOINT_SECONDS", 0.0)
     for killed_at in (1, 2, 4, 6):
         with pytest.raises(RuntimeError, match="killed"):
             run(experiment, tmp_path / "broken", resume=True, watch=Stopper(killed_at))
@@ -368,10 +368,10 @@ def test_a_run_killed_while_it_releases_its_result(
     """The best round lies before the checkpoint: its ranks are made of the state that is kept."""
     experiment = small("fedmf", plays, "local.items.rate=0", rounds=4)
     assert run(experiment, tmp_path / "whole")["selected_round"] < 4
-    monkeypatch.setattr("tacit.run.run.CHECKPOINT_SECONDS", 0.0)
+    monkeypatch.setattr("tacit.experiment.run.CHECKPOINT_SECONDS", 0.0)
     with monkeypatch.context() as patch:
         target = "write_text" if victim == "run.json" else "write_report"
-        module = __import__("tacit.run.run", fromlist=["run"])
+        module = __import__("tacit.experiment.run", fromlist=["run"])
         plain = getattr(module, target)
 
         def dying(path: Path, *rest: str) -> Any:

@@ -16,11 +16,11 @@ import pytest
 from tacit.audit.checks import drawn_less, never_sampled
 from tacit.audit.subject import Subject
 from tacit.evaluation.ranking import rank
-from tacit.run.prepare import prepare
-from tacit.run.resolve import resolve
-from tacit.run.result import references
-from tacit.run.run import run
-from tacit.run.trainer import course_of
+from tacit.experiment.prepare import prepare
+from tacit.experiment.resolve import resolve
+from tacit.experiment.result import references
+from tacit.experiment.run import run
+from tacit.experiment.trainer import course_of
 
 
 def world(path: Path, n_users: int, n_items: int, n_rows: int, seed: int = 0) -> Path:
@@ -111,11 +111,11 @@ import json, resource, sys, time
 import torch
 
 torch.set_num_threads(1)
-import tacit.run.run as running
+import tacit.experiment.run as running
 from tacit import memory
 from tacit.engines import state
 from tacit.errors import TacitError
-from tacit.run.resolve import resolve
+from tacit.experiment.resolve import resolve
 
 method, data, out, free = sys.argv[1:]
 state.available_bytes = memory.available_bytes = lambda: int(float(free))

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from tacit.data.protocol import FEDRKG
-from tacit.engines.draws import Participation
+from tacit.engines.participation import Participation
 from tacit.errors import TacitError
-from tacit.run.experiment import Experiment
-from tacit.run.resolve import resolve
-from tacit.run.toml import dumps, loads, read_config
+from tacit.experiment.resolve import resolve
+from tacit.experiment.spec import Experiment
+from tacit.experiment.toml import dumps, loads, read_config
 
 
 def written(tmp_path: Path, text: str) -> Path:

@@ -14,14 +14,14 @@ from tacit.core.central import TrainedCentralMethod
 from tacit.data.sampling import draw_samples
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import rank
-from tacit.run.checkpoint import load_state
-from tacit.run.experiment import Experiment
-from tacit.run.prepare import prepare
-from tacit.run.recommend import recommend
-from tacit.run.resolve import resolve
-from tacit.run.result import read_ranks
-from tacit.run.run import Silent, run
-from tacit.run.trainer import TrainedCourse
+from tacit.experiment.checkpoint import load_state
+from tacit.experiment.prepare import prepare
+from tacit.experiment.recommend import recommend
+from tacit.experiment.resolve import resolve
+from tacit.experiment.result import read_ranks
+from tacit.experiment.run import Silent, run
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trainer import TrainedCourse
 
 NAMES = ("mf", "ncf", "neumf")
 MEASURED = ("seconds", "cpu_seconds", "threads", "run", "engine")

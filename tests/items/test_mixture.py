@@ -14,14 +14,15 @@ from tacit.core.method import Method
 from tacit.core.optim import Sgd
 from tacit.core.parts import Past
 from tacit.core.types import ITEMS, Init, Task
+from tacit.data.batches import draw_block, past_of_users
 from tacit.data.dataset import FeatureTable, Modalities
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import samples_per_user
 from tacit.data.split import split_dataset
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import Participation, draw_block, past_of_users, with_past
 from tacit.engines.loop import LoopEngine
-from tacit.engines.scoring import Scorer
+from tacit.engines.participation import Participation
+from tacit.engines.scoring import Scorer, with_past
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.methods import METHODS, fcf, fedavg, fedmf, fedneumf, fedrap, pfedrec

@@ -14,18 +14,18 @@ from tacit.data.protocol import CLEAN, among_cold_items
 from tacit.data.sampling import Sampling, draw_samples
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
-from tacit.engines.draws import everybody
 from tacit.engines.loop import LoopEngine
+from tacit.engines.participation import everybody
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
 from tacit.evaluation.references import chance
+from tacit.experiment.plugins import apply_plugin
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trainer import FederatedCourse
 from tacit.methods.cold_start import cold_pfedrec
 from tacit.plugins import cold
-from tacit.run.experiment import Experiment
-from tacit.run.plugins import apply_plugin
-from tacit.run.resolve import resolve
-from tacit.run.run import run
-from tacit.run.trainer import FederatedCourse
 
 COLD = among_cold_items(CLEAN)
 DRAWS = 50

@@ -8,9 +8,9 @@ from tacit.core.custom import ClientData
 from tacit.core.optim import Adam
 from tacit.data.views import Lists
 from tacit.errors import TacitError
+from tacit.experiment.resolve import resolve
 from tacit.methods import FcfAls
 from tacit.methods.fcf_als import crowd_pull, crowd_vectors
-from tacit.run.resolve import resolve
 
 
 def client(history: list[int], real: list[float]) -> ClientData:

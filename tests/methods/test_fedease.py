@@ -9,11 +9,11 @@ from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
 from tacit.engines.custom import DirectEngine, DirectScorer
-from tacit.engines.draws import Participation
+from tacit.engines.participation import Participation
 from tacit.errors import TacitError
+from tacit.experiment.prepare import prepare
+from tacit.experiment.resolve import resolve
 from tacit.methods import Ease, FedEase
-from tacit.run.prepare import prepare
-from tacit.run.resolve import resolve
 from tacit.testing import ragged
 
 

@@ -6,9 +6,9 @@ import torch
 from tacit.core.custom import ClientData
 from tacit.core.types import Init, Params, Task
 from tacit.evaluation.metrics import metric
+from tacit.experiment.resolve import resolve
 from tacit.methods.fedpergnn import FedPerGNN, laplace
 from tacit.methods.fedpergnn_model import attention
-from tacit.run.resolve import resolve
 from tacit.testing import checkerboard
 from tacit.testing.play import play
 

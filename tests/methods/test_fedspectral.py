@@ -9,14 +9,14 @@ import torch
 from tacit.core.custom import ClientData
 from tacit.data.views import Lists, TrainView
 from tacit.engines.custom import DirectEngine, DirectScorer
-from tacit.engines.draws import Participation
+from tacit.engines.participation import Participation
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
+from tacit.experiment.prepare import Prepared, prepare
+from tacit.experiment.resolve import resolve
 from tacit.methods import FedSpectral, PureSvd
-from tacit.run.prepare import Prepared, prepare
-from tacit.run.resolve import resolve
 
 
 def client(history: list[int]) -> ClientData:

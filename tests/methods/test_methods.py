@@ -9,8 +9,8 @@ from tacit.core.optim import Sgd
 from tacit.data.protocol import PFEDREC
 from tacit.data.views import TrainView
 from tacit.engines.custom import DirectEngine
-from tacit.engines.draws import Participation
 from tacit.engines.loop import LoopEngine
+from tacit.engines.participation import Participation
 from tacit.evaluation.metrics import metric
 from tacit.methods import METHODS, local_only
 from tacit.parts.guidance import AdaptiveGuidance

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tacit.run.resolve import resolve
-from tacit.run.run import run
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
 
 needs_data = pytest.mark.skipif(
     "TACIT_DATA" not in os.environ, reason="TACIT_DATA names no folder with real datasets"

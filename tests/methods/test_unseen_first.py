@@ -12,10 +12,10 @@ from tacit.data.protocol import FEDMR
 from tacit.data.split import split_dataset
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
+from tacit.experiment.prepare import prepare
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
 from tacit.methods import UnseenFirst
-from tacit.run.prepare import prepare
-from tacit.run.resolve import resolve
-from tacit.run.run import run
 from tacit.testing.worlds import noise
 
 KU = Path(os.environ.get("TACIT_DATA", "")) / "ninerec-ku"

@@ -22,6 +22,9 @@ from tacit.data.protocol import CLEAN, among_cold_items
 from tacit.data.split import split_dataset
 from tacit.engines.custom import DirectEngine, DirectScorer
 from tacit.engines.ragged import leaves_by_history
+from tacit.experiment.parts import PARTS
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trainer import TrainedCourse, course_of
 from tacit.methods.central_trained import Mf, Ncf, NeuMf
 from tacit.methods.cold_start import cold_pfedrec
 from tacit.methods.feddae import FedDAE
@@ -29,9 +32,6 @@ from tacit.methods.fedpergnn import FedPerGNN
 from tacit.methods.metamf import MetaMF
 from tacit.parts.cold.diffusion import Corrected, Diffusion
 from tacit.parts.cold.features import Features
-from tacit.run.experiment import Experiment
-from tacit.run.parts import PARTS
-from tacit.run.trainer import TrainedCourse, course_of
 from tacit.testing.direct_tests import direct_trace
 from tacit.testing.paths import small_train
 from tacit.testing.play import Trace, same_to

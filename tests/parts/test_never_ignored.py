@@ -27,6 +27,10 @@ from tacit.engines.loop import LoopEngine
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
+from tacit.experiment.parts import PARTS
+from tacit.experiment.prepare import prepare
+from tacit.experiment.resolve import resolve
+from tacit.experiment.trainer import course_of
 from tacit.parts.backbones import DotProduct, LinearHead, MlpHead, NeuralMf, SharedMlp
 from tacit.parts.channel import Clip, Dense, Gaussian, Laplace
 from tacit.parts.clusters import ClusterMean
@@ -47,10 +51,6 @@ from tacit.parts.views import (
     SumView,
     TrueGateView,
 )
-from tacit.run.parts import PARTS
-from tacit.run.prepare import prepare
-from tacit.run.resolve import resolve
-from tacit.run.trainer import course_of
 from tacit.testing.paths import assert_paths_agree, assert_scores_agree, small_train
 from tacit.testing.play import Trace, algorithm_for, same_to, trace
 

@@ -12,7 +12,7 @@ from tacit.parts import graph
 @pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("wide", [1, 5, 64])
 def test_it_is_the_compiled_sum(wide: int, layers: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(neighbours_matrix, "_WIDE", wide)  # with a last part that is smaller
+    monkeypatch.setattr(graph, "_WIDE_ON_DEVICE", wide)  # with a last part that is smaller
     generator = torch.Generator().manual_seed(wide)
     table = torch.randn(11, 24, generator=generator, dtype=torch.float64)
     start = torch.randn(24, generator=generator, dtype=torch.float64)

@@ -12,9 +12,9 @@ import torch
 from tacit.core.types import ITEMS, OWN_ITEMS
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
-from tacit.engines.draws import everybody
 from tacit.engines.loop import LoopEngine
 from tacit.engines.newcomer import newcomer_scores
+from tacit.engines.participation import everybody
 from tacit.engines.scoring import Scorer
 from tacit.errors import TacitError
 from tacit.methods import fedrap

@@ -11,15 +11,16 @@ import torch
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
 from tacit.core.types import ITEMS
+from tacit.data.batches import draw_block
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import Sampling, samples_per_user
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
 from tacit.engines.base import Engine
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import Participation, draw_block, everybody
 from tacit.engines.loop import ClientResult, LoopEngine, local_update
 from tacit.engines.newcomer import newcomer_scores
+from tacit.engines.participation import Participation, everybody
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.methods import fedncf, pfedrec

@@ -10,8 +10,8 @@ import torch
 from tacit.core.types import ITEMS, OWN_ITEMS
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
-from tacit.engines.draws import everybody
 from tacit.engines.loop import LoopEngine
+from tacit.engines.participation import everybody
 from tacit.errors import TacitError
 from tacit.methods import cofedrec
 from tacit.parts.contrast import LABEL, SAMPLE, GroupKept, supervised_contrast

@@ -17,8 +17,8 @@ from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
 from tacit.engines.base import Engine
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import Participants, Participation
 from tacit.engines.loop import LoopEngine
+from tacit.engines.participation import Participants, Participation
 from tacit.errors import TacitError
 from tacit.methods import METHODS, fedmf, fedncf, fedrecon, pfedrec
 from tacit.parts.guidance import AdaptiveGuidance

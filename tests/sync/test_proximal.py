@@ -13,9 +13,9 @@ from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import Participation
 from tacit.engines.loop import LoopEngine
 from tacit.engines.newcomer import newcomer_scores
+from tacit.engines.participation import Participation
 from tacit.engines.scoring import Scorer
 from tacit.errors import TacitError
 from tacit.methods import gpfedrec

@@ -20,8 +20,8 @@ from tacit.analysis.modalities import modalities
 from tacit.analysis.router import router
 from tacit.engines.device import one_torch_thread
 from tacit.errors import TacitError, nearest
-from tacit.run.data_record import OLD
-from tacit.run.run import Watcher
+from tacit.experiment.data_record import OLD
+from tacit.experiment.run import Watcher
 
 
 @dataclass(frozen=True)

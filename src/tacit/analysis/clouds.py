@@ -15,11 +15,11 @@ from tacit.analysis.finished import FinishedRun
 from tacit.core.method import Method
 from tacit.core.types import ITEMS
 from tacit.errors import TacitError
-from tacit.run.amounts import DASH, seconds_text, whole_text
-from tacit.run.charts import GREY, PALETTE, caption, legend_outside, new_figure
-from tacit.run.checkpoint import load_model
-from tacit.run.run import Silent, Watcher
-from tacit.run.trainer import FederatedCourse
+from tacit.experiment.amounts import DASH, seconds_text, whole_text
+from tacit.experiment.charts import GREY, PALETTE, caption, legend_outside, new_figure
+from tacit.experiment.checkpoint import load_model
+from tacit.experiment.run import Silent, Watcher
+from tacit.experiment.trainer import FederatedCourse
 
 # Warm and generated rows at some rounds of a finished run, which is trained again for them.
 #

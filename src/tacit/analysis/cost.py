@@ -10,10 +10,10 @@ from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun
 from tacit.core.compose import Algorithm
 from tacit.core.parts import Guided, Viewed
-from tacit.run.amounts import bytes_text, whole_text
-from tacit.run.charts import colour, new_figure
-from tacit.run.interpretation import guarantee_words
-from tacit.run.names import dataset_name
+from tacit.experiment.amounts import bytes_text, whole_text
+from tacit.experiment.charts import colour, new_figure
+from tacit.experiment.interpretation import guarantee_words
+from tacit.experiment.names import dataset_name
 
 WHO = (Column("run", word), Column("dataset", word), Column("privacy", word))
 DEVICE = (

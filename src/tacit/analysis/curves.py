@@ -11,8 +11,8 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun, require_alike
 from tacit.errors import TacitError, nearest
-from tacit.run.amounts import whole_text
-from tacit.run.charts import (
+from tacit.experiment.amounts import whole_text
+from tacit.experiment.charts import (
     caption,
     colour,
     legend_outside,

@@ -16,9 +16,9 @@ from tacit.analysis.finished import FinishedRun, require_alike
 from tacit.analysis.groups import activity, ordered
 from tacit.analysis.inference import item_vectors
 from tacit.errors import TacitError, nearest
-from tacit.run.amounts import metric_text, whole_text
-from tacit.run.charts import GREY, PALETTE, caption, legend_outside, new_figure
-from tacit.run.prepare import Prepared
+from tacit.experiment.amounts import metric_text, whole_text
+from tacit.experiment.charts import GREY, PALETTE, caption, legend_outside, new_figure
+from tacit.experiment.prepare import Prepared
 
 # Vectors in two dimensions: principal components, or exact t-SNE.
 

@@ -11,9 +11,9 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from tacit.experiment.amounts import DASH, metric_text
+from tacit.experiment.charts import save_figure
 from tacit.files import write_text
-from tacit.run.amounts import DASH, metric_text
-from tacit.run.charts import save_figure
 
 
 def word(value: Any) -> str:

@@ -15,15 +15,15 @@ from tacit.engines.scoring import Scorer
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import Evaluation, ScoreBlock
+from tacit.experiment.checkpoint import load_model
+from tacit.experiment.data_record import prepare_again, require_one_data
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.names import data_title
+from tacit.experiment.prepare import Prepared
+from tacit.experiment.result import read_ranks
+from tacit.experiment.sealed import DamagedError, object_in
+from tacit.experiment.spec import Experiment
 from tacit.parts.items import IdOnly
-from tacit.run.checkpoint import load_model
-from tacit.run.data_record import prepare_again, require_one_data
-from tacit.run.experiment import Experiment
-from tacit.run.folder import RunFolder
-from tacit.run.names import data_title
-from tacit.run.prepare import Prepared
-from tacit.run.result import read_ranks
-from tacit.run.sealed import DamagedError, object_in
 from tacit.study.compare import Entrant, check_alike, mark
 
 

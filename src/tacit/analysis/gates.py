@@ -25,9 +25,9 @@ from tacit.analysis.groups import (
 from tacit.core.types import ITEMS, OWN_ITEMS, Params
 from tacit.engines.state import State
 from tacit.errors import TacitError
+from tacit.experiment.amounts import DASH, whole_text
+from tacit.experiment.charts import caption, colour, legend_outside, new_figure
 from tacit.parts.guidance import AdaptiveGuidance
-from tacit.run.amounts import DASH, whole_text
-from tacit.run.charts import caption, colour, legend_outside, new_figure
 
 # Gates of all users, reduced to what groups are compared by.
 

@@ -15,8 +15,8 @@ from tacit.errors import TacitError
 from tacit.evaluation.metrics import per_user
 from tacit.evaluation.ranks import Ranks
 from tacit.evaluation.significance import Interval, paired_bootstrap
-from tacit.run.amounts import whole_text
-from tacit.run.charts import GREY, caption, colour, legend_outside, new_figure
+from tacit.experiment.amounts import whole_text
+from tacit.experiment.charts import GREY, caption, colour, legend_outside, new_figure
 from tacit.study.compare import difference_text
 
 # Groups of users by what they have: followers and distinct ones, cold and warm, quartiles.

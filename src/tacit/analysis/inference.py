@@ -20,7 +20,7 @@ from tacit.engines.state import State
 from tacit.evaluation.metrics import metric, per_user
 from tacit.evaluation.ranking import ScoreBlock, rank
 from tacit.evaluation.significance import paired_bootstrap
-from tacit.run.charts import GREY, PALETTE, caption, legend_outside, new_figure
+from tacit.experiment.charts import GREY, PALETTE, caption, legend_outside, new_figure
 from tacit.study.compare import difference_text
 
 # Which item table a client ranks with, and states in which it ranks with another one.

@@ -14,8 +14,8 @@ from tacit.analysis.finished import FinishedRun
 from tacit.engines.explain import fused
 from tacit.engines.scoring import client_leaves
 from tacit.errors import TacitError, nearest
-from tacit.run.amounts import metric_text, whole_text
-from tacit.run.charts import caption, legend_outside, new_figure
+from tacit.experiment.amounts import metric_text, whole_text
+from tacit.experiment.charts import caption, legend_outside, new_figure
 
 MIXED = "mixed"
 MOST_USERS = 200  # whose AUC is averaged; beyond that so many at random

@@ -18,9 +18,9 @@ from tacit.analysis.groups import user_groups
 from tacit.engines.explain import explain, fused, views_of
 from tacit.engines.scoring import client_leaves
 from tacit.errors import TacitError
-from tacit.run.amounts import whole_text
-from tacit.run.charts import GREY, caption, colour, marker, new_figure
-from tacit.run.prepare import Prepared
+from tacit.experiment.amounts import whole_text
+from tacit.experiment.charts import GREY, caption, colour, marker, new_figure
+from tacit.experiment.prepare import Prepared
 
 # Each user's weights: of views, as the router gives them, and of inputs, as scores tell.
 

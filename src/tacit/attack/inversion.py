@@ -14,7 +14,7 @@ from tacit.attack.attackers import ATTACKERS, FLOOR
 from tacit.attack.measures import Measures, differences, leakage, measure
 from tacit.engines.device import one_torch_thread
 from tacit.errors import TacitError
-from tacit.run.add_items import load_cold_model
+from tacit.experiment.add_items import load_cold_model
 
 # The inversion attack: what the embeddings of cold items say about their content.
 #

@@ -20,10 +20,10 @@ from matplotlib.projections.polar import PolarAxes
 
 from tacit.analysis.finding import Column, Table, word
 from tacit.attack.inversion import ONE, Attempt, Inversion
+from tacit.experiment.amounts import whole_text
+from tacit.experiment.charts import caption, colour, legend_outside, marker, new_figure, save_figure
+from tacit.experiment.names import slug
 from tacit.files import write_text
-from tacit.run.amounts import whole_text
-from tacit.run.charts import caption, colour, legend_outside, marker, new_figure, save_figure
-from tacit.run.names import slug
 
 # All measures of several runs at a glance: the larger a shape, the more the attacker learnt.
 

@@ -18,13 +18,13 @@ from tacit.core.central import CentralMethod
 from tacit.data.split import cautions, settled
 from tacit.engines.device import one_torch_thread
 from tacit.errors import TacitError
+from tacit.experiment.amounts import metric_text, whole_text
+from tacit.experiment.prepare import Prepared, prepare
+from tacit.experiment.report import known
+from tacit.experiment.run import Silent, Watcher
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trainer import course_of
 from tacit.files import whole_folder
-from tacit.run.amounts import metric_text, whole_text
-from tacit.run.experiment import Experiment
-from tacit.run.prepare import Prepared, prepare
-from tacit.run.report import known
-from tacit.run.run import Silent, Watcher
-from tacit.run.trainer import course_of
 
 # An audit as files: one JSON object for programs, one HTML page that needs nothing but itself.
 
@@ -54,7 +54,9 @@ def render(audits: Sequence[Audit]) -> str:
     """
     environment = Environment(
         # the style is that of the report of a run
-        loader=ChoiceLoader([PackageLoader("tacit.audit", "."), PackageLoader("tacit.run", ".")]),
+        loader=ChoiceLoader(
+            [PackageLoader("tacit.audit", "."), PackageLoader("tacit.experiment", ".")]
+        ),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -168,7 +170,7 @@ def audit(
     A method that the fused kernel runs plays all its rounds, another at most `cap`; None is no cap.
     Scores are of the last round, without selection or early stop.
 
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> audit(resolve("popularity")).flags
     []
     """
@@ -198,7 +200,7 @@ def audit(
 def rounds_of(experiment: Experiment, engine: str, cap: int | None) -> tuple[int, str]:
     """How many rounds the audit plays, and why.
 
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> rounds_of(resolve("fedncf", rounds=500), "loop: one by one", 200)[1]
     '200 of 500, since the engine is loop, not fused (--rounds 500 plays all); the last one counts'
     >>> rounds_of(resolve("fedmf", rounds=500), "fused: one pass", 200)

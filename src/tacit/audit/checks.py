@@ -14,7 +14,7 @@ from tacit.evaluation import references
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranks import Candidates
 from tacit.evaluation.references import popularity
-from tacit.run.amounts import metric_text as m4
+from tacit.experiment.amounts import metric_text as m4
 
 # Checks of the split alone: pairs that stand in two parts, and times that decide nothing.
 

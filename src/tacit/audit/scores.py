@@ -16,11 +16,11 @@ from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranks import Ranks
 from tacit.evaluation.references import chance, chance_bound
+from tacit.experiment.amounts import metric_text as m4
 from tacit.methods.controls import local_only
 from tacit.parts.channel import Dense
 from tacit.parts.server import Mean
 from tacit.parts.sync import Isolated
-from tacit.run.amounts import metric_text as m4
 
 # The method's own client, never communicating: what can it know of an item it never saw?
 

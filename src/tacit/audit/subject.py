@@ -20,11 +20,11 @@ from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import Evaluation, ScoreBlock, rank, users_at_once
 from tacit.evaluation.ranks import Ranks
 from tacit.evaluation.references import chance, chance_bound, popularity
+from tacit.experiment.prepare import Prepared
+from tacit.experiment.run import Silent, Watcher
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trainer import Course, course_of
 from tacit.parts.items import IdOnly
-from tacit.run.experiment import Experiment
-from tacit.run.prepare import Prepared
-from tacit.run.run import Silent, Watcher
-from tacit.run.trainer import Course, course_of
 
 # What one check found: numbers, what they would be if nothing leaked, and a verdict.
 
@@ -150,8 +150,8 @@ class Outcome:
 class Subject:
     """What the checks look at. Numbers are those of the last round: nothing is selected.
 
-    >>> from tacit.run.prepare import prepare
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.prepare import prepare
+    >>> from tacit.experiment.resolve import resolve
     >>> experiment = resolve("random")
     >>> subject = Subject(experiment, prepare(experiment))
     >>> subject.hits(subject.outcome("audited").test.full) < subject.bound(subject.chance)

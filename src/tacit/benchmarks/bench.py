@@ -22,8 +22,8 @@ from tacit.core.types import Task
 from tacit.data.views import TrainView
 from tacit.engines.base import Engine
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import Participation
 from tacit.engines.loop import LoopEngine
+from tacit.engines.participation import Participation
 from tacit.errors import TacitError
 from tacit.methods import fedmf, pfedrec
 
@@ -119,8 +119,8 @@ def memory(report: Report, n_interactions: int) -> dict[str, Any]:
 
 def whole_run(report: Report, rounds: int) -> dict[str, Any]:
     """PFedRec on ML-100K with validation every round, two threads, wall seconds."""
-    from tacit.run.resolve import resolve
-    from tacit.run.run import run
+    from tacit.experiment.resolve import resolve
+    from tacit.experiment.run import run
 
     try:
         with tempfile.TemporaryDirectory() as place:

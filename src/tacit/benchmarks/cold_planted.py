@@ -26,13 +26,13 @@ from tacit.engines.cold import ColdScorer
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
 from tacit.evaluation.references import chance
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trainer import FederatedCourse
 from tacit.files import write_text
 from tacit.methods.cold_start import cold_pfedrec
 from tacit.parts.cold.diffusion import Diffusion
 from tacit.parts.diffusion.process import Schedule
 from tacit.plugins import cold
-from tacit.run.experiment import Experiment
-from tacit.run.trainer import FederatedCourse
 
 SEEDS = (0, 1, 2)
 DRAWS = 50

@@ -27,11 +27,11 @@ from tacit.engines.explain import explain
 from tacit.engines.scoring import client_leaves
 from tacit.evaluation.metrics import metric, per_user
 from tacit.evaluation.ranking import rank
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trainer import FederatedCourse
 from tacit.files import write_text
 from tacit.methods import fcf
 from tacit.plugins.fusion import fedmr, fedvlr, id_only_control
-from tacit.run.experiment import Experiment
-from tacit.run.trainer import FederatedCourse
 
 SEEDS = (0, 1, 2, 3, 4)
 ROUNDS, EVERY, WIDTH = 60, 5, 32

@@ -19,7 +19,7 @@ from tacit.benchmarks.worlds import movie_sized_train
 from tacit.core.compose import compose
 from tacit.core.types import Task
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import everybody
+from tacit.engines.participation import everybody
 from tacit.methods import fcf
 from tacit.plugins.fusion import fedmr
 

@@ -14,9 +14,9 @@ from typing import Any
 
 import torch
 
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
 from tacit.files import write_text
-from tacit.run.resolve import resolve
-from tacit.run.run import run
 
 METHODS_SHOWN = ("pfedrec", "fedmf", "fedncf", "local_only", "ease", "pure_svd")
 PROTOCOLS_SHOWN = ("clean", "pfedrec")

@@ -17,10 +17,10 @@ import torch
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
+from tacit.experiment.prepare import prepare
+from tacit.experiment.resolve import resolve
+from tacit.experiment.trainer import course_of
 from tacit.files import write_text
-from tacit.run.prepare import prepare
-from tacit.run.resolve import resolve
-from tacit.run.trainer import course_of
 
 # Six settings each: the rate of the scorer, and η, which with I and that rate makes the items' one.
 GRIDS: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {

@@ -14,7 +14,7 @@ from tacit.cli.settings import ready_to_compute
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
-    from tacit.run.add_items import Added
+    from tacit.experiment.add_items import Added
 
 NAMED = 10  # items that are named on the terminal; --json names all of them
 
@@ -50,7 +50,7 @@ def add_items(
 ) -> None:
     """Let a finished run recommend items that did not exist when it was trained."""
     from tacit.content.recipes import Given
-    from tacit.run.add_items import add_items as add
+    from tacit.experiment.add_items import add_items as add
 
     ready_to_compute()
     columns = tuple(column.strip() for column in (text or "").split(",") if column.strip())

@@ -52,8 +52,8 @@ def audit(
     from tacit.audit.audit import audit as audit_experiment
     from tacit.cli.progress import Bar
     from tacit.cli.settings import free_folder
-    from tacit.run.names import audit_name, data_below
-    from tacit.run.resolve import resolve
+    from tacit.experiment.names import audit_name, data_below
+    from tacit.experiment.resolve import resolve
 
     flags = options.given(
         data=data,
@@ -105,7 +105,7 @@ def audit(
 def audit_table(audits: Sequence[Audit]) -> Table:
     """One row per check; for each protocol what was measured, its honest bound, the verdict."""
     from tacit.cli.output import plain_table
-    from tacit.run.amounts import DASH
+    from tacit.experiment.amounts import DASH
 
     columns = [""]
     for one in audits:

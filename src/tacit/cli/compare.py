@@ -112,7 +112,7 @@ def show_comparison(comparison: Comparison) -> None:
 def comparison_table(comparison: Comparison) -> Table:
     """One row per method, then popularity and chance."""
     from tacit.cli.output import plain_table
-    from tacit.run.amounts import DASH, bytes_text, metric_text
+    from tacit.experiment.amounts import DASH, bytes_text, metric_text
     from tacit.study.compare import (
         difference_text,
         other_columns,
@@ -155,7 +155,7 @@ def comparison_table(comparison: Comparison) -> Table:
 
 
 def _default_out(data: str | None, protocol: str | None) -> Path:
-    from tacit.run.names import shared_folder, slug
+    from tacit.experiment.names import shared_folder, slug
 
     rules = slug(protocol or "clean")
     return shared_folder(Path("runs"), data or "planted", lambda name: f"compare-{name}-{rules}")

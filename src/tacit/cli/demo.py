@@ -30,7 +30,7 @@ WRITTEN = {"compare.json", "compare.md"}
 def demo() -> None:
     """Train and compare a few methods on the planted world; needs no files and no network."""
     from tacit.cli.progress import Bar
-    from tacit.run.folder import RunFolder
+    from tacit.experiment.folder import RunFolder
     from tacit.study.compare import compare
 
     clear(FOLDER)
@@ -55,7 +55,7 @@ def demo() -> None:
 def demo_table(comparison: Comparison) -> Table:
     """The methods, then chance: full ranking, sampled ranking, bytes, and what each one is."""
     from tacit.cli.output import plain_table
-    from tacit.run.amounts import DASH, bytes_text, metric_text
+    from tacit.experiment.amounts import DASH, bytes_text, metric_text
 
     def numbers(values: object) -> list[str]:
         full, sampled = values["full"], values["sampled99"]  # type: ignore[index]
@@ -76,9 +76,9 @@ def _one_person(folder: Path) -> None:
     """What one person chose, and what the model would show them next."""
     import numpy as np
 
-    from tacit.run.folder import RunFolder
-    from tacit.run.prepare import prepare
-    from tacit.run.recommend import recommend
+    from tacit.experiment.folder import RunFolder
+    from tacit.experiment.prepare import prepare
+    from tacit.experiment.recommend import recommend
 
     dataset = prepare(RunFolder(folder).experiment()).dataset  # made up, so it is what it was
     rows, titles = dataset.interactions, dataset.texts["title"]

@@ -22,8 +22,8 @@ def doctor() -> None:
     import torch
 
     from tacit.compiled import cache_folder
+    from tacit.experiment.amounts import bytes_text
     from tacit.memory import available_bytes
-    from tacit.run.amounts import bytes_text
 
     packages = ("torch", "numpy", "numba", "scipy", "polars", "pydantic", "typer", "rich")
     _line("tacit", f"{version('tacit')} on Python {platform.python_version()}, {sys.platform}")
@@ -76,8 +76,8 @@ def engines_disagree_by() -> float:
     from tacit.data.protocol import CLEAN
     from tacit.data.split import split_dataset
     from tacit.engines.cohort import CohortEngine
-    from tacit.engines.draws import Participation
     from tacit.engines.loop import LoopEngine
+    from tacit.engines.participation import Participation
     from tacit.methods import fedmf
 
     train = split_dataset(planted_dataset(n_users=12, n_items=30, mean_history=10.0), CLEAN).train

@@ -22,8 +22,8 @@ def evaluate(
     as_json: options.Json = False,
 ) -> None:
     """Compute metrics again from the saved ranks; nothing is trained."""
-    from tacit.run.evaluate import METRICS_SHOWN
-    from tacit.run.evaluate import evaluate as evaluate_run
+    from tacit.experiment.evaluate import METRICS_SHOWN
+    from tacit.experiment.evaluate import evaluate as evaluate_run
 
     names = METRICS_SHOWN
     if metrics is not None:
@@ -37,8 +37,8 @@ def evaluate(
 
 def _show(answer: dict[str, Any], names: tuple[str, ...]) -> None:
     from tacit.cli.output import plain_table
-    from tacit.run.amounts import metric_text
-    from tacit.run.interpretation import guarantee_words
+    from tacit.experiment.amounts import metric_text
+    from tacit.experiment.interpretation import guarantee_words
     from tacit.study.compare import mark
 
     breakdown = answer["breakdown"] or {}

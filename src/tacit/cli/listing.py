@@ -15,8 +15,8 @@ def list_names() -> None:
     from tacit.data.protocol import PROTOCOLS
     from tacit.data.sources import SOURCES
     from tacit.evaluation.metrics import METRICS
+    from tacit.experiment.plugins import PLUGINS
     from tacit.methods import METHODS
-    from tacit.run.plugins import PLUGINS
 
     methods = [
         [name, entry.summary, ", ".join(entry.presets), entry.protocol, str(entry.rounds)]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from tacit.run.amounts import bytes_text, metric_text
+from tacit.experiment.amounts import bytes_text, metric_text
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -130,7 +130,7 @@ def full_columns(result: Mapping[str, Any]) -> tuple[str, ...]:
     >>> full_columns({"select_metric": "HR@50"})
     ('HR@10', 'HR@20', 'HR@50', 'NDCG@50')
     """
-    from tacit.run.interpretation import COLD_COLUMNS, headline, is_cold
+    from tacit.experiment.interpretation import COLD_COLUMNS, headline, is_cold
 
     if is_cold(result):
         return COLD_COLUMNS
@@ -162,7 +162,7 @@ def _name(result: Mapping[str, Any]) -> str:
 
 def _beside(result: Mapping[str, Any]) -> list[str]:
     """What stands beside a result on items that nobody has touched."""
-    from tacit.run.interpretation import COLD_COLUMNS, is_cold
+    from tacit.experiment.interpretation import COLD_COLUMNS, is_cold
 
     if not is_cold(result):
         return []
@@ -181,7 +181,13 @@ def _beside(result: Mapping[str, Any]) -> list[str]:
 
 def lines_of_result(result: Mapping[str, Any]) -> list[str]:
     """What must be known beside the numbers: where they come from, what they cost, who can read."""
-    from tacit.run.interpretation import about_unseen, guarantee_words, headline, is_cold, unit_of
+    from tacit.experiment.interpretation import (
+        about_unseen,
+        guarantee_words,
+        headline,
+        is_cold,
+        unit_of,
+    )
     from tacit.study.compare import mark
 
     k, unseen = headline(result), ""

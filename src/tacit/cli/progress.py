@@ -13,8 +13,8 @@ from tacit.cli.output import printable
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from tacit.run.experiment import Experiment
-    from tacit.run.prepare import Prepared
+    from tacit.experiment.prepare import Prepared
+    from tacit.experiment.spec import Experiment
 
 
 # How far the encoding of items is, on stderr: a bar on a terminal, else a line now and then.

@@ -13,7 +13,7 @@ from tacit.cli.output import say, say_json, show
 from tacit.cli.settings import ready_to_compute
 
 if TYPE_CHECKING:
-    from tacit.run.recommend import Recommendation
+    from tacit.experiment.recommend import Recommendation
 
 
 def recommend(
@@ -30,9 +30,9 @@ def recommend(
 ) -> None:
     """The best items for a person who has not had them yet."""
     from tacit.engines.explain import fused
-    from tacit.run.data_record import OLD
-    from tacit.run.folder import RunFolder
-    from tacit.run.recommend import recommend as recommend_items
+    from tacit.experiment.data_record import OLD
+    from tacit.experiment.folder import RunFolder
+    from tacit.experiment.recommend import recommend as recommend_items
 
     ready_to_compute()
     best = recommend_items(run, user=user, history=history, k=k, explain=explain)

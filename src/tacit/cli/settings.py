@@ -11,7 +11,7 @@ import typer
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:
-    from tacit.run.experiment import Experiment
+    from tacit.experiment.spec import Experiment
 
 
 # How a command uses the machine.
@@ -133,9 +133,9 @@ def given(**flags: object) -> dict[str, object]:
 
 def experiment_of(config: Path | None, flags: dict[str, Any]) -> Experiment:
     """The experiment that a file and flags mean together; a flag wins, plug-ins and sets add up."""
+    from tacit.experiment.resolve import override, resolve
+    from tacit.experiment.toml import read_config
     from tacit.methods import METHODS
-    from tacit.run.resolve import override, resolve
-    from tacit.run.toml import read_config
 
     saved = {} if config is None else read_config(config)
     if not isinstance(saved, dict):
@@ -156,7 +156,7 @@ def new_folder(experiment: Experiment, root: Path = Path("runs")) -> Path:
 
     Data that is called like that of another run below `root` gets a longer name.
     """
-    from tacit.run.names import data_below, run_name
+    from tacit.experiment.names import data_below, run_name
 
     return free_folder(run_name(experiment, data_below(root)), root)
 
@@ -173,8 +173,8 @@ def free_folder(name: str, root: Path = Path("runs")) -> Path:
 def folder_to_resume(experiment: Experiment, root: Path = Path("runs")) -> Path:
     """The newest folder that holds this experiment unfinished, else the newest finished one, else
     one in which a kill came before anything stood."""
-    from tacit.run.folder import RunFolder
-    from tacit.run.names import run_names
+    from tacit.experiment.folder import RunFolder
+    from tacit.experiment.names import run_names
 
     names = run_names(experiment)
     found: list[tuple[bool, float, Path]] = []

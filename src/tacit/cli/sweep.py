@@ -46,7 +46,7 @@ def sweep(
 ) -> None:
     """Try settings of a method; validation chooses, and runs that are finished are used again."""
     from tacit.cli.progress import Bar
-    from tacit.run.names import shared_folder, slug
+    from tacit.experiment.names import shared_folder, slug
     from tacit.study.sweep import sweep as sweep_method
 
     flags = options.given(
@@ -102,7 +102,7 @@ def show_sweep(table: Sweep) -> None:
 def sweep_table(table: Sweep) -> Table:
     """One row per setting, in the order of the grid."""
     from tacit.cli.output import plain_table
-    from tacit.run.amounts import DASH, metric_text
+    from tacit.experiment.amounts import DASH, metric_text
     from tacit.study.grid import RANKING_WORDS, shown_metrics
 
     first, second = shown_metrics(table.metric)

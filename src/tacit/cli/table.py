@@ -52,7 +52,7 @@ def table(
     from tacit.benchmarks.tables import TABLES
     from tacit.benchmarks.tables.fill import Filling
     from tacit.cli.progress import Bar
-    from tacit.run.trainer import require_device
+    from tacit.experiment.trainer import require_device
 
     if name is None:
         for one in TABLES.values():

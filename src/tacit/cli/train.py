@@ -68,14 +68,14 @@ def train(
     )
     experiment = experiment_of(config, flags)
     if dry_run:
-        from tacit.run.toml import dumps
+        from tacit.experiment.toml import dumps
 
         say_lines(dumps(experiment).rstrip())
         return
     if out is None:
         out = folder_to_resume(experiment) if resume else new_folder(experiment)
     from tacit.cli.progress import Bar
-    from tacit.run.run import run
+    from tacit.experiment.run import run
 
     ready_to_compute()
     result = run(
@@ -90,7 +90,7 @@ def train(
         say_json(result)
         return
     from tacit.cli.output import lines_of_result, result_table
-    from tacit.run.folder import RunFolder
+    from tacit.experiment.folder import RunFolder
 
     show(result_table(result))
     for line in lines_of_result(result):

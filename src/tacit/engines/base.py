@@ -24,7 +24,7 @@ from tacit.core.parts import (
 )
 from tacit.core.types import ITEMS, OWN_ITEMS, Params
 from tacit.data.views import TrainView
-from tacit.engines.draws import Participants, everybody
+from tacit.engines.participation import Participants, everybody
 from tacit.engines.state import State, first_values
 from tacit.parts.channel import Clip
 

@@ -14,9 +14,9 @@ from torch.func import vmap
 from tacit.core.capabilities import is_plain_descent, stacked_slots, steps_entrywise
 from tacit.core.compose import Algorithm
 from tacit.core.types import PAST, PAST_WEIGHT, Batch, Params
+from tacit.data.batches import BlockDraws
 from tacit.engines.base import Totals, upload_factor
 from tacit.engines.compiled import Block, descent_of
-from tacit.engines.draws import BlockDraws
 from tacit.engines.kernels.rows import add_rows, scatter_add
 from tacit.engines.state import State
 from tacit.errors import TacitError

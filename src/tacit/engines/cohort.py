@@ -16,16 +16,17 @@ import torch
 
 from tacit.core.compose import Algorithm
 from tacit.core.parts import Guided, TableRule
+from tacit.data.batches import BlockDraws, draw_block, past_of_block
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import TrainView
 from tacit.engines.base import Totals, play_round
 from tacit.engines.block import BlockRun, blocks_ahead, keep, send
 from tacit.engines.claims import Claim, block_claim, fused_claim, gate_claim, one_at_a_time
 from tacit.engines.device import halved, settle
-from tacit.engines.draws import BlockDraws, Participants, draw_block, past_of_block
 from tacit.engines.fused import fused_round
 from tacit.engines.fused_guidance import fused_guidance
 from tacit.engines.guidance import gather_tables, guide
+from tacit.engines.participation import Participants
 from tacit.engines.state import State, initial_state
 from tacit.errors import TacitError
 

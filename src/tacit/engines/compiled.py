@@ -13,8 +13,8 @@ import torch
 
 from tacit.core.compose import Algorithm
 from tacit.core.types import ITEMS, OWN_ITEMS, Params
+from tacit.data.batches import BlockDraws
 from tacit.engines.claims import block_claim, linear_leaves
-from tacit.engines.draws import BlockDraws
 from tacit.engines.flat_network import FlatNetwork
 from tacit.engines.kernels.additive_cpu import additive_descent
 from tacit.engines.kernels.contrast_cpu import contrast_descent

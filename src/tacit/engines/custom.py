@@ -15,7 +15,7 @@ from tacit.core.capabilities import absorbs_blocks, plays_crowds, steps_in_place
 from tacit.core.custom import AbsorbsBlocks, ClientData, DirectMethod, PlaysCrowds
 from tacit.core.types import Init, Params, Task
 from tacit.data.views import TrainView
-from tacit.engines.draws import Participants
+from tacit.engines.participation import Participants
 from tacit.engines.ragged import (
     WIDEST_BLOCK,
     Columns,

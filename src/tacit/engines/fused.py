@@ -14,7 +14,6 @@ from tacit.data.views import TrainView
 from tacit.engines.base import Totals
 from tacit.engines.claims import linear_leaves
 from tacit.engines.device import each_chunk
-from tacit.engines.draws import Participants
 from tacit.engines.flat_network import FlatNetwork
 from tacit.engines.fused_pull import Pull
 from tacit.engines.fused_views import views_round
@@ -26,6 +25,7 @@ from tacit.engines.kernels.linear_cpu import (
     linear_rounds,
 )
 from tacit.engines.kernels.perceptron_cpu import perceptron_chunk
+from tacit.engines.participation import Participants
 from tacit.engines.queue import Queue, in_order
 from tacit.engines.state import State, kernel_arguments
 from tacit.parts.channel import Clip

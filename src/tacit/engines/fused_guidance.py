@@ -10,10 +10,10 @@ from tacit.core.types import ITEMS, OWN_ITEMS
 from tacit.data.views import TrainView
 from tacit.engines.claims import linear_leaves
 from tacit.engines.device import each_chunk
-from tacit.engines.draws import everybody
 from tacit.engines.flat_network import FlatNetwork
 from tacit.engines.kernels.gates_cpu import guide_linear
 from tacit.engines.kernels.perceptron_gates_cpu import guide_perceptron_chunk
+from tacit.engines.participation import everybody
 from tacit.engines.state import State
 from tacit.parts.guidance import AdaptiveGuidance
 from tacit.parts.objectives import PROBABILITY_FLOOR, BinaryCrossEntropy

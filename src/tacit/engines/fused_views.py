@@ -10,9 +10,9 @@ from tacit.data.views import TrainView
 from tacit.engines.base import Totals
 from tacit.engines.claims import linear_leaves
 from tacit.engines.device import each_chunk
-from tacit.engines.draws import Participants
 from tacit.engines.flat_network import Router
 from tacit.engines.kernels.views_cpu import views_chunk
+from tacit.engines.participation import Participants
 from tacit.engines.queue import Queue, in_order
 from tacit.engines.state import State
 from tacit.parts.local import Alternate, Held

@@ -13,12 +13,13 @@ from tacit.core.capabilities import stacked_slots, steps_entrywise
 from tacit.core.compose import Algorithm
 from tacit.core.parts import Guided, TableRule
 from tacit.core.types import ITEMS, OWN_ITEMS, PAST, PAST_WEIGHT, Params
+from tacit.data.batches import BlockDraws, draw_block, past_of_block
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import TrainView
 from tacit.engines.base import Totals, upload_factor
 from tacit.engines.device import halved
-from tacit.engines.draws import BlockDraws, draw_block, everybody, past_of_block
 from tacit.engines.kernels.gates_cpu import sum_tables
+from tacit.engines.participation import everybody
 from tacit.engines.state import State
 
 _BLOCK_BYTES = 64 * 2**20  # of one block's tables, while they are mixed

@@ -15,11 +15,12 @@ import torch
 from tacit.core.compose import Algorithm
 from tacit.core.parts import TableRule, Viewed
 from tacit.core.types import ITEMS, PAST, PAST_WEIGHT, Batch, Params, Upload
+from tacit.data.batches import BlockDraws, draw_block, past_of_block
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import TrainView
 from tacit.engines.base import Totals, begin_round, play_round, upload_factor
-from tacit.engines.draws import BlockDraws, Participants, draw_block, everybody, past_of_block
 from tacit.engines.guidance import gather_tables, guide
+from tacit.engines.participation import Participants, everybody
 from tacit.engines.state import State, initial_state
 
 

@@ -12,8 +12,8 @@ from tacit.core.custom import DirectMethod
 from tacit.core.types import Params, Task
 from tacit.data.views import Lists, TrainView
 from tacit.engines.custom import DirectEngine, DirectScorer
-from tacit.engines.draws import Participants
 from tacit.engines.loop import LoopEngine
+from tacit.engines.participation import Participants
 from tacit.engines.scoring import Scorer
 from tacit.engines.state import State
 

@@ -11,7 +11,7 @@ from tacit.core.compose import Algorithm
 from tacit.core.parts import Local, TableRule
 from tacit.data.views import TrainView
 from tacit.engines.base import Totals
-from tacit.engines.draws import Participants
+from tacit.engines.participation import Participants
 
 # The sum over clients is kept once per chunk: memory bounds their number, threads never do.
 _SUM_BYTES = 128 * 2**20
@@ -34,7 +34,7 @@ class Queue:
     >>> from tacit.core.compose import compose
     >>> from tacit.core.types import Task
     >>> from tacit.data.views import Lists
-    >>> from tacit.engines.draws import everybody
+    >>> from tacit.engines.participation import everybody
     >>> from tacit.methods import fedmf
     >>> lists = Lists.from_pairs(np.array([0, 1]), np.array([2, 2]), 2)
     >>> train = TrainView(3, lists, np.array([9, 4], np.uint64), Lists.empty(2))

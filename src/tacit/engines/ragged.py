@@ -13,9 +13,10 @@ from tacit.compiled import compiled
 from tacit.core.capabilities import keeps_history_rows
 from tacit.core.custom import ClientData, Crowd, DirectMethod
 from tacit.core.types import Init, Params, Task
+from tacit.data.batches import draw_block
 from tacit.data.sampling import client_keys, draw_client, samples_per_user
 from tacit.data.views import Lists, TrainView
-from tacit.engines.draws import Participants, draw_block
+from tacit.engines.participation import Participants
 from tacit.engines.state import draw_leaf
 
 # Private tables of which a client reads and moves only its history's rows, kept as those rows.

@@ -14,11 +14,11 @@ from torch.func import vmap
 from tacit.core.capabilities import splits_views
 from tacit.core.compose import Algorithm
 from tacit.core.types import ITEMS, OWN_ITEMS, PAST, PAST_WEIGHT, Params, Task
+from tacit.data.batches import past_of_users
 from tacit.data.dataset import FeatureTable, Modalities
 from tacit.data.views import Lists
 from tacit.engines.block import said_if_unmapped
 from tacit.engines.claims import linear_leaves, overlays_linear, score_claim
-from tacit.engines.draws import past_of_users, with_past
 from tacit.engines.flat_network import FlatNetwork, Router
 from tacit.engines.kernels.perceptron_scores_cpu import score_perceptron
 from tacit.engines.kernels.scores_cpu import overlay_linear, score_own_linear, weigh_views
@@ -78,6 +78,19 @@ def score_views(
 
 
 # Everything that one client ranks with, in one place.
+
+
+def with_past(algorithm: Algorithm, p: Params, item_H: np.ndarray) -> Params:
+    """The leaves of one client, whole tables, with content and the rows of its own history."""
+    table = next(iter(p.values()))
+    whole = {**p, **{leaf: value.to(table) for leaf, value in algorithm.content.items()}}
+    if not algorithm.method.items.reads_history:
+        return whole
+    items = torch.from_numpy(np.unique(item_H))
+    rows = (*algorithm.row_leaves, *algorithm.content)
+    past = {f"{leaf}{PAST}": whole[leaf][items] for leaf in rows}
+    weight_H = torch.full((len(items),), 1.0 / max(1, len(items)), dtype=table.dtype)
+    return {**whole, **past, PAST_WEIGHT: weight_H}
 
 
 def client_leaves(

@@ -139,7 +139,7 @@ def products_on_device(table_UF: Tensor, user_P: Tensor) -> Tensor:
     """The inner products of some users' tables, pair by pair.
 
     >>> tables = torch.tensor([[1.0, 2.0], [9.0, 9.0], [0.0, 3.0]])
-    >>> products(tables, torch.tensor([0, 2])).tolist()
+    >>> products_on_device(tables, torch.tensor([0, 2])).tolist()
     [[5.0, 6.0], [6.0, 9.0]]
     """
     product_PP = table_UF.new_zeros(len(user_P), len(user_P))
@@ -162,7 +162,8 @@ def mean_changes_on_device(
 
     >>> linked, guide = torch.tensor([[True, True], [False, True]]), torch.zeros(2, 1)
     >>> tables = torch.tensor([[1.0], [3.0]])
-    >>> mean_changes(linked, torch.tensor([0, 1]), tables, torch.zeros(1), 1, guide).tolist()
+    >>> users = torch.tensor([0, 1])
+    >>> mean_changes_on_device(linked, users, tables, torch.zeros(1), 1, guide).tolist()
     [2.5]
     >>> guide.tolist()
     [[2.0], [3.0]]

@@ -23,18 +23,18 @@ from tacit.evaluation.significance import (
     paired_bootstrap,
     per_user_over_seeds,
 )
+from tacit.experiment.amounts import DASH, bytes_text, metric_text
+from tacit.experiment.data_record import OLD, DataNow, prepare_again, require_one_data
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.interpretation import guarantee_words, sampled_notes
+from tacit.experiment.names import slug
+from tacit.experiment.prepare import cautions_of
+from tacit.experiment.resolve import resolve
+from tacit.experiment.result import read_ranks
+from tacit.experiment.run import RunInterruptedError, Watcher, run
+from tacit.experiment.spec import Experiment
 from tacit.files import write_text
 from tacit.methods import METHODS
-from tacit.run.amounts import DASH, bytes_text, metric_text
-from tacit.run.data_record import OLD, DataNow, prepare_again, require_one_data
-from tacit.run.experiment import Experiment
-from tacit.run.folder import RunFolder
-from tacit.run.interpretation import guarantee_words, sampled_notes
-from tacit.run.names import slug
-from tacit.run.prepare import cautions_of
-from tacit.run.resolve import resolve
-from tacit.run.result import read_ranks
-from tacit.run.run import RunInterruptedError, Watcher, run
 
 # A comparison as data: one row per method, tested user by user against one of them.
 
@@ -125,8 +125,8 @@ def tabulate(entrants: Sequence[Entrant], metric: str, against: str) -> Comparis
 
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from tacit.run.resolve import resolve
-    >>> from tacit.run.run import run
+    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.experiment.run import run
     >>> with tempfile.TemporaryDirectory() as place:
     ...     entrants = []
     ...     for name in ("random", "popularity"):

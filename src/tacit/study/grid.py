@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from tacit.errors import TacitError
-from tacit.run.experiment import Experiment
-from tacit.run.names import slug
-from tacit.run.resolve import resolve
+from tacit.experiment.names import slug
+from tacit.experiment.resolve import resolve
+from tacit.experiment.spec import Experiment
 
 # The grid of a sweep: which fields take which values, and the experiment at every point.
 

@@ -11,13 +11,13 @@ import numpy as np
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import DivergedError
 from tacit.evaluation.significance import Spread
-from tacit.run.data_record import DataNow, require_one_data
-from tacit.run.experiment import Experiment
-from tacit.run.folder import RunFolder
-from tacit.run.interpretation import guarantee_words, sampled_notes
-from tacit.run.prepare import cautions_of
-from tacit.run.result import read_ranks
-from tacit.run.run import Watcher
+from tacit.experiment.data_record import DataNow, require_one_data
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.interpretation import guarantee_words, sampled_notes
+from tacit.experiment.prepare import cautions_of
+from tacit.experiment.result import read_ranks
+from tacit.experiment.run import Watcher
+from tacit.experiment.spec import Experiment
 from tacit.study.compare import SHOWN, finish, measured
 from tacit.study.grid import (
     Axis,

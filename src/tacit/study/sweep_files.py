@@ -16,8 +16,7 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
-from tacit.files import write_text
-from tacit.run.charts import (
+from tacit.experiment.charts import (
     caption,
     colour,
     legend_outside,
@@ -26,7 +25,8 @@ from tacit.run.charts import (
     save_figure,
     spans_decades,
 )
-from tacit.run.names import data_title
+from tacit.experiment.names import data_title
+from tacit.files import write_text
 from tacit.study.grid import RANKING_WORDS, Axis, Setting, Sweep
 
 # A sweep over two fields as a map: one cell for each pair of values, validation beside test.

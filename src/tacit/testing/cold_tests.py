@@ -20,10 +20,10 @@ from tacit.data.views import Split
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
 from tacit.evaluation.references import chance
+from tacit.experiment.spec import Experiment
+from tacit.experiment.toml import dumps, loads
+from tacit.experiment.trainer import FederatedCourse
 from tacit.methods.cold_start import cold_pfedrec
-from tacit.run.experiment import Experiment
-from tacit.run.toml import dumps, loads
-from tacit.run.trainer import FederatedCourse
 from tacit.testing.worlds import checkerboard
 
 COLD = among_cold_items(CLEAN)

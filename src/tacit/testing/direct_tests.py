@@ -17,7 +17,7 @@ from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
 from tacit.engines.custom import DirectEngine, DirectScorer
-from tacit.engines.draws import Participation
+from tacit.engines.participation import Participation
 from tacit.engines.ragged import RoundData, one_client, taken
 from tacit.engines.state import State
 from tacit.testing.method_tests import MethodTests

@@ -15,6 +15,7 @@ import torch
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
 from tacit.core.parts import Guided, TablePenalised, TableRule
+from tacit.data.batches import draw_block, past_of_block
 from tacit.data.dataset import Dataset
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import samples_per_user
@@ -23,15 +24,15 @@ from tacit.data.views import TrainView
 from tacit.engines.base import Engine
 from tacit.engines.claims import why_not_fused
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.draws import Participation, draw_block, past_of_block
 from tacit.engines.loop import LoopEngine, local_update
+from tacit.engines.participation import Participation
 from tacit.engines.state import initial_state
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.references import chance, chance_bound
+from tacit.experiment.resolve import resolve
+from tacit.experiment.toml import dumps, loads
 from tacit.parts.local import Held
 from tacit.parts.server import ServerSteps
-from tacit.run.resolve import resolve
-from tacit.run.toml import dumps, loads
 from tacit.testing.play import algorithm_for, play, same_to, trace
 from tacit.testing.threads import assert_threads_change_nothing
 from tacit.testing.worlds import checkerboard, noise, ragged, with_content

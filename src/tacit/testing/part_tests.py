@@ -35,12 +35,12 @@ from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
 from tacit.engines.loop import LoopEngine
 from tacit.engines.state import draw_leaf
+from tacit.experiment.codec import decode, encode
 from tacit.methods import fedmf
 from tacit.parts.backbones import DotProduct, LinearHead, MlpHead, SharedMlp
 from tacit.parts.local import Alternate, Held, Joint
 from tacit.parts.server import Mean, ServerSteps
 from tacit.parts.sync import Isolated, Replace
-from tacit.run.codec import decode, encode
 from tacit.testing.paths import assert_paths_agree, small_train
 from tacit.testing.play import trace
 from tacit.testing.worlds import ragged

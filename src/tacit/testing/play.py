@@ -16,12 +16,12 @@ from tacit.data.protocol import CLEAN, Protocol
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
 from tacit.engines.base import Engine
-from tacit.engines.draws import Participation
+from tacit.engines.participation import Participation
 from tacit.engines.state import State
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import Evaluation, rank
-from tacit.run.experiment import Experiment
-from tacit.run.trainer import course_of
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trainer import course_of
 
 
 def play(

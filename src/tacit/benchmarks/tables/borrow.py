@@ -13,8 +13,8 @@ from tacit.benchmarks.tables.definition import Table
 from tacit.benchmarks.tables.ledger import Ledger
 from tacit.benchmarks.tables.search import chosen_setting, later_note, mark_of
 from tacit.errors import TacitError
+from tacit.experiment.folder import RunFolder
 from tacit.files import NotWrittenError, whole_folder
-from tacit.run.folder import RunFolder
 
 
 def borrow(table: Table, out: Path, ledger: Ledger, seeds: int, lenders: list[Path]) -> int:

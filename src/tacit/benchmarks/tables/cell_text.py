@@ -10,7 +10,7 @@ from tacit.benchmarks.tables.definition import Metric
 from tacit.benchmarks.tables.ledger import Ledger
 from tacit.benchmarks.tables.record import Kind, metric_key
 from tacit.evaluation.significance import Spread
-from tacit.run.amounts import DASH
+from tacit.experiment.amounts import DASH
 
 CANDIDATES = {"full": "full", "sampled99": "1+99"}
 

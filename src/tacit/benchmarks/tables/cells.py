@@ -9,13 +9,13 @@ from itertools import chain
 from pathlib import Path
 
 from tacit.benchmarks.tables.definition import Column, Data, Row, Setting, Table
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.names import slug
+from tacit.experiment.plugins import PLUGINS, parse
+from tacit.experiment.resolve import resolve
+from tacit.experiment.spec import Experiment
+from tacit.experiment.toml import dumps
 from tacit.methods import METHODS
-from tacit.run.experiment import Experiment
-from tacit.run.folder import RunFolder
-from tacit.run.names import slug
-from tacit.run.plugins import PLUGINS, parse
-from tacit.run.resolve import resolve
-from tacit.run.toml import dumps
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tacit.benchmarks.tables.cells import Place
 from tacit.benchmarks.tables.definition import Data, Table
 from tacit.benchmarks.tables.ledger import Ledger
 from tacit.evaluation.significance import Spread
-from tacit.run.amounts import DASH
+from tacit.experiment.amounts import DASH
 
 NAME = "Recall@20"
 WRONG = "NDCG@20"

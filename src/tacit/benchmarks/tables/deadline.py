@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tacit.run.experiment import Experiment
-from tacit.run.prepare import Prepared
-from tacit.run.run import RunInterruptedError, Watcher
+from tacit.experiment.prepare import Prepared
+from tacit.experiment.run import RunInterruptedError, Watcher
+from tacit.experiment.spec import Experiment
 
 
 class OutOfTimeError(RunInterruptedError):
@@ -17,7 +17,7 @@ class OutOfTimeError(RunInterruptedError):
 class Deadline:
     """Passes everything on to another watcher, and stops after the first round past `end`.
 
-    >>> from tacit.run.run import Silent
+    >>> from tacit.experiment.run import Silent
     >>> Deadline(Silent(), clock=lambda: 5.0, end=4.0).round({"round": 3}, None)
     Traceback (most recent call last):
     tacit.benchmarks.tables.deadline.OutOfTimeError: The budget ended after round 3.

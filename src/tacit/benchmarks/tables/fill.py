@@ -33,9 +33,9 @@ from tacit.benchmarks.tables.verdict import verdict
 from tacit.benchmarks.tables.work import Outcome, Work, do
 from tacit.benchmarks.tables.workers import Pool
 from tacit.errors import TacitError
+from tacit.experiment.amounts import seconds_text
+from tacit.experiment.run import RunInterruptedError, Silent, Watcher
 from tacit.files import write_text
-from tacit.run.amounts import seconds_text
-from tacit.run.run import RunInterruptedError, Silent, Watcher
 
 RESERVE = 0.02  # of the budget, for the last files
 RESERVE_SECONDS = 60.0  # and never more than this

@@ -12,7 +12,7 @@ from tacit.benchmarks.tables.ledger import Ledger
 from tacit.benchmarks.tables.record import metric_key
 from tacit.benchmarks.tables.warmth import warmth_lines
 from tacit.evaluation.significance import Spread
-from tacit.run.amounts import DASH
+from tacit.experiment.amounts import DASH
 
 
 def as_markdown(table: Table, ledger: Ledger, seeds: int, verdict: Sequence[str]) -> str:

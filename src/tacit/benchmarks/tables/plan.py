@@ -11,8 +11,8 @@ from tacit.benchmarks.tables.ledger import Ledger
 from tacit.benchmarks.tables.search import chosen_setting
 from tacit.benchmarks.tables.timing import PROBE_SECONDS, Timing, guess, probe_seconds
 from tacit.errors import TacitError
-from tacit.run.amounts import seconds_text
-from tacit.run.experiment import Experiment
+from tacit.experiment.amounts import seconds_text
+from tacit.experiment.spec import Experiment
 
 PROBE_SHARE = 0.1  # of the budget; what is not measured by then is guessed
 

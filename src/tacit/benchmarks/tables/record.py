@@ -10,8 +10,8 @@ from tacit.benchmarks.tables.definition import Metric, Setting, Table
 from tacit.benchmarks.tables.ledger import Ledger
 from tacit.benchmarks.tables.search import chosen_setting
 from tacit.errors import TacitError
-from tacit.run.data_record import DataNow
-from tacit.run.folder import RunFolder
+from tacit.experiment.data_record import DataNow
+from tacit.experiment.folder import RunFolder
 
 Kind = Literal["warm", "unseen"]  # of a test item: in somebody's train, or in nobody's
 

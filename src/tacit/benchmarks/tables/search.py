@@ -16,10 +16,10 @@ from tacit.benchmarks.tables.definition import Setting, Table
 from tacit.errors import NoRoomError, TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
-from tacit.run.experiment import Experiment
-from tacit.run.prepare import Prepared, prepare
-from tacit.run.run import RunInterruptedError, Silent, Watcher
-from tacit.run.trainer import course_of
+from tacit.experiment.prepare import Prepared, prepare
+from tacit.experiment.run import RunInterruptedError, Silent, Watcher
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trainer import course_of
 
 SEARCH_SEED = 0
 
@@ -29,7 +29,7 @@ def try_setting(
 ) -> dict[str, Any]:
     """The best validation value over the rounds; a setting that diverges keeps what it had.
 
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> one = resolve("popularity")
     >>> try_setting(one, prepare(one))["round"]
     1

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from tacit.benchmarks.tables.ledger import Ledger
-from tacit.run.folder import RunFolder
+from tacit.experiment.folder import RunFolder
 from tacit.study.compare import Entrant, tabulate
 
 Records = Sequence[dict[str, Any]]  # of one row and dataset, a seed each

@@ -12,9 +12,9 @@ from tacit.benchmarks.tables.cells import Place
 from tacit.benchmarks.tables.definition import Row
 from tacit.data.sources import SOURCES
 from tacit.evaluation.ranking import rank
-from tacit.run.experiment import Experiment
-from tacit.run.prepare import prepare
-from tacit.run.trainer import course_of
+from tacit.experiment.prepare import prepare
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trainer import course_of
 
 LONG_ROUND = 60.0  # seconds: after such a first round, compiling included, no second one is timed
 PROBE_SECONDS = 20.0  # a probe that would take longer than this by a guess is not made
@@ -58,7 +58,7 @@ def probe(experiment: Experiment, threads: int, clock: Callable[[], float]) -> T
     """Time up to two rounds and the ranking of validation; the first of each may compile.
 
     >>> from time import perf_counter
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> probe(resolve("popularity"), 1, perf_counter).round < 10
     True
     """

@@ -16,8 +16,8 @@ from tacit.benchmarks.tables.search import choose, withdraw
 from tacit.benchmarks.tables.timing import Timing
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import DivergedError
-from tacit.run.data_record import DataNow
-from tacit.run.run import RunInterruptedError, Silent, Watcher, run
+from tacit.experiment.data_record import DataNow
+from tacit.experiment.run import RunInterruptedError, Silent, Watcher, run
 
 
 @dataclass

@@ -46,7 +46,7 @@ def read_sealed(path: Path) -> dict[str, Any]:
     ...     _ = Path(folder, "one.json").write_text(text.replace("3", "4"))
     ...     read_sealed(Path(folder, "one.json"))
     Traceback (most recent call last):
-    tacit.run.sealed.DamagedError: its checksum does not match
+    tacit.experiment.sealed.DamagedError: its checksum does not match
     """
     return opened(object_in(content_of(path)))
 
@@ -76,7 +76,7 @@ def object_in(content: bytes) -> dict[str, Any]:
 
     >>> object_in(b"[]")
     Traceback (most recent call last):
-    tacit.run.sealed.DamagedError: it holds no JSON object
+    tacit.experiment.sealed.DamagedError: it holds no JSON object
     """
     try:
         value = json.loads(content.decode("utf-8"))

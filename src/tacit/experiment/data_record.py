@@ -14,17 +14,17 @@ from tacit.data.digest import DataDigest, changed_names
 from tacit.data.protocol import Protocol
 from tacit.data.split import split_dataset
 from tacit.errors import TacitError
-from tacit.files import whole_file
-from tacit.run.experiment import DataSpec, Experiment
-from tacit.run.folder import TRAIN_AGAIN, RunFolder
-from tacit.run.prepare import Prepared, prepare, tables_read
-from tacit.run.sealed import (
+from tacit.experiment.folder import TRAIN_AGAIN, RunFolder
+from tacit.experiment.prepare import Prepared, prepare, tables_read
+from tacit.experiment.sealed import (
     DamagedError,
     file_checksum,
     read_sealed,
     require_checksum,
     write_sealed,
 )
+from tacit.experiment.spec import DataSpec, Experiment
+from tacit.files import whole_file
 
 USERS, ITEMS, LINES = "users.parquet", "items.parquet", "lines.parquet"
 OLD = (
@@ -173,8 +173,8 @@ def prepare_again(experiment: Experiment, folder: RunFolder, result: dict[str, A
 
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from tacit.run.resolve import resolve
-    >>> from tacit.run.run import run
+    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.experiment.run import run
     >>> with tempfile.TemporaryDirectory() as place:
     ...     one = resolve("popularity")
     ...     result = run(one, Path(place) / "one")

@@ -31,12 +31,12 @@ from tacit.evaluation.references import (
     popularity,
     top_shares,
 )
+from tacit.experiment.interpretation import sampled_notes
+from tacit.experiment.plugins import habit_notes, plugin_notes
+from tacit.experiment.prepare import Prepared
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trainer import CentralCourse, Course, FederatedCourse
 from tacit.files import whole_file
-from tacit.run.experiment import Experiment
-from tacit.run.interpretation import sampled_notes
-from tacit.run.plugins import habit_notes, plugin_notes
-from tacit.run.prepare import Prepared
-from tacit.run.trainer import CentralCourse, Course, FederatedCourse
 
 # The part of a result that only runs on untouched items have.
 

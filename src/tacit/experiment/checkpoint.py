@@ -18,10 +18,9 @@ from safetensors.torch import load_file, save_file
 from tacit.core.types import Params
 from tacit.engines.state import State, TunedRows
 from tacit.errors import TacitError
-from tacit.files import make_folder, whole_file
-from tacit.run.data_record import DataRecord
-from tacit.run.folder import RunFolder
-from tacit.run.sealed import (
+from tacit.experiment.data_record import DataRecord
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.sealed import (
     SEAL,
     DamagedError,
     content_of,
@@ -31,6 +30,7 @@ from tacit.run.sealed import (
     require_checksum,
     write_sealed,
 )
+from tacit.files import make_folder, whole_file
 
 
 class _Sidecar(BaseModel):

@@ -12,7 +12,7 @@ from tacit.core.method import Method
 from tacit.core.types import Task
 from tacit.data.load import own_rules
 from tacit.data.protocol import CLEAN, Protocol
-from tacit.engines.draws import Participation
+from tacit.engines.participation import Participation
 from tacit.errors import TacitError, shown
 from tacit.evaluation.metrics import parse_metric
 

@@ -11,11 +11,10 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined, UndefinedError
 
 from tacit.errors import TacitError
-from tacit.files import write_text
-from tacit.run.amounts import bytes_text, metric_text, seconds_text, whole_text
-from tacit.run.charts import Series, line_chart
-from tacit.run.folder import RunFolder
-from tacit.run.interpretation import (
+from tacit.experiment.amounts import bytes_text, metric_text, seconds_text, whole_text
+from tacit.experiment.charts import Series, line_chart
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.interpretation import (
     SAMPLED,
     by_cutoff,
     curve_columns,
@@ -30,6 +29,7 @@ from tacit.run.interpretation import (
     unit_of,
     warmth_rows,
 )
+from tacit.files import write_text
 
 # Which items the full ranking is over, by the protocol's mask of the test part.
 CANDIDATES = {
@@ -43,8 +43,8 @@ def write_report(folder: Path) -> Path:
     """Read a finished run and write `report.html` beside its result.
 
     >>> import tempfile
-    >>> from tacit.run.resolve import resolve
-    >>> from tacit.run.run import run
+    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.experiment.run import run
     >>> with tempfile.TemporaryDirectory() as place:
     ...     result = run(resolve("popularity"), Path(place, "one"))
     ...     report = write_report(Path(place, "one"))
@@ -77,7 +77,7 @@ def render(run: Mapping[str, Any], history: Sequence[Mapping[str, Any]], setting
     KeyError: 'protocol'
     """
     environment = Environment(
-        loader=PackageLoader("tacit.run", "."),
+        loader=PackageLoader("tacit.experiment", "."),
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,

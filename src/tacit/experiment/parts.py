@@ -157,7 +157,7 @@ def registration(part: type) -> str:
     """The line that registers a class.
 
     >>> registration(Mean)
-    'from tacit.run.parts import register; register("mean", Mean)'
+    'from tacit.experiment.parts import register; register("mean", Mean)'
     """
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part.__name__).lower()
-    return f'from tacit.run.parts import register; register("{words}", {part.__name__})'
+    return f'from tacit.experiment.parts import register; register("{words}", {part.__name__})'

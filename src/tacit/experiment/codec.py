@@ -15,7 +15,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from tacit.core.types import ADDED_LATER
 from tacit.errors import TacitError, nearest, shown
-from tacit.run.parts import PART_NAMES, PARTS, registration
+from tacit.experiment.parts import PART_NAMES, PARTS, registration
 
 LARGEST = 2**63 - 1
 
@@ -54,7 +54,7 @@ class UnknownPartError(TacitError):
         known = nearest(name, PARTS)
         super().__init__(
             f"Unknown part {name!r} at {where}; {known} A part of your own must be registered in "
-            f'this program too: from tacit.run.parts import register; register("{name}", '
+            f'this program too: from tacit.experiment.parts import register; register("{name}", '
             "YourClass)."
         )
 

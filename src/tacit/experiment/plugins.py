@@ -10,6 +10,8 @@ from typing import Any
 from tacit.core.method import Method
 from tacit.core.remedy import CompositionError, LeaveOut
 from tacit.errors import TacitError, nearest
+from tacit.experiment.codec import check_leaf
+from tacit.experiment.spec import Experiment
 from tacit.methods import METHODS
 from tacit.parts.channel import Clip, Gaussian, Laplace
 from tacit.parts.cold.diffusion import Corrected, Diffusion
@@ -23,8 +25,6 @@ from tacit.plugins.channel import clip, gaussian, laplace
 from tacit.plugins.fedrkg import fedrkg, global_table, knowledge_guidance, personal_table
 from tacit.plugins.fusion import fedmr, fedvlr, id_only_control
 from tacit.plugins.personal import dual_personalised
-from tacit.run.codec import check_leaf
-from tacit.run.experiment import Experiment
 
 # Habits of released code that its paper does not name, where they make a printed number.
 #
@@ -288,7 +288,7 @@ def plugin_notes(experiment: Experiment) -> list[str]:
     """What a result says of a composition: what plug-ins took away that its method has by itself,
     and noise that nothing before it makes worth something.
 
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> plugin_notes(resolve("pfedrec", plugins=["fedmr"]))[0][:61]
     'pfedrec by itself ranks with a privately tuned copy of the it'
     >>> plugin_notes(resolve("fedmf", plugins=["gaussian"]))[0][:61]

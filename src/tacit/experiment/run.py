@@ -17,16 +17,16 @@ from tacit.engines.device import one_torch_thread
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric, parse_metric, summary
 from tacit.evaluation.ranking import rank
+from tacit.experiment.data_record import OLD, DataRecord, require_same
+from tacit.experiment.folder import TRAIN_AGAIN, RunFolder, only_process
+from tacit.experiment.prepare import Prepared, prepare
+from tacit.experiment.report import write_report
+from tacit.experiment.result import COLD_CUTOFFS, make_result, write_ranks
+from tacit.experiment.sealed import FORMAT, checksum, file_checksum
+from tacit.experiment.spec import Experiment
+from tacit.experiment.toml import dumps, require_writable
+from tacit.experiment.trainer import Course, course_of
 from tacit.files import append_line, reading, write_text
-from tacit.run.data_record import OLD, DataRecord, require_same
-from tacit.run.experiment import Experiment
-from tacit.run.folder import TRAIN_AGAIN, RunFolder, only_process
-from tacit.run.prepare import Prepared, prepare
-from tacit.run.report import write_report
-from tacit.run.result import COLD_CUTOFFS, make_result, write_ranks
-from tacit.run.sealed import FORMAT, checksum, file_checksum
-from tacit.run.toml import dumps, require_writable
-from tacit.run.trainer import Course, course_of
 
 # Who wants to see a run while it goes on.
 
@@ -95,7 +95,7 @@ def run(
     `keep_model` a finished run keeps its numbers and ranks alone: personal tables are large.
 
     >>> import tempfile
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     result = run(resolve("popularity"), Path(folder) / "one")
     >>> result["metrics"]["full"]["HR@10"] == result["reference"]["full"]["popularity"]["HR@10"]

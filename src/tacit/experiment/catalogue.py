@@ -16,10 +16,9 @@ from safetensors.torch import load_file
 
 from tacit.data.dataset import FeatureTable, Modalities
 from tacit.errors import TacitError
-from tacit.files import PART, make_folder, whole_file
-from tacit.run.checkpoint import read_sidecar, write_tensors
-from tacit.run.folder import RunFolder
-from tacit.run.sealed import (
+from tacit.experiment.checkpoint import read_sidecar, write_tensors
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.sealed import (
     SEAL,
     content_of,
     file_checksum,
@@ -28,6 +27,7 @@ from tacit.run.sealed import (
     require_checksum,
     sealed_text,
 )
+from tacit.files import PART, make_folder, whole_file
 
 _NAME = re.compile(r"version-(\d{4,})\.json")
 ROW, VALUE, PRESENT = "row", "content.value.", "content.present."

@@ -1,95 +1,17 @@
-"""Who takes part in a round, and what each client draws: samples, and its history among them."""
+"""The samples of a round in batches, for a block of clients, and their histories among the rows.
+
+Clients draw exactly what each would draw alone; what fills a block up has weight 0.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
-from tacit import streams
 from tacit.compiled import compiled
-from tacit.core.compose import Algorithm
-from tacit.core.types import PAST, PAST_WEIGHT, Params
 from tacit.data.sampling import REDRAW_CODES, Sampling, client_keys, draw_client
 from tacit.data.views import Lists, TrainView
-from tacit.errors import TacitError
-
-# Who takes part in a round, as a value.
-
-
-@dataclass(frozen=True)
-class Participants:
-    """The users of one round, and whether each one's upload arrives."""
-
-    user_P: np.ndarray
-    reports_P: np.ndarray  # False: trained, but dropped out before its upload
-
-
-@dataclass(frozen=True)
-class Participation:
-    """Each round the server invites ⌊ratio·n⌋ users (at least one), uniformly without replacement.
-
-    `availability` is the chance that an invited user is reachable at all; `dropout` the chance that
-    one who trained is gone before its upload. Draws are keyed by the user's id, so the order of
-    users changes nothing. A user without train interactions never takes part.
-
-    >>> Participation(ratio=2.0).check()
-    Traceback (most recent call last):
-    tacit.errors.TacitError: participation.ratio is 2.0; it must be above 0 and at most 1.
-    """
-
-    ratio: float = 1.0
-    availability: float = 1.0
-    dropout: float = 0.0
-
-    def check(self) -> None:
-        for name, value in (("ratio", self.ratio), ("availability", self.availability)):
-            if not 0 < value <= 1:
-                raise TacitError(
-                    f"participation.{name} is {value}; it must be above 0 and at most 1."
-                )
-        if not 0 <= self.dropout < 1:
-            raise TacitError(
-                f"participation.dropout is {self.dropout}; it must be at least 0 and below 1."
-            )
-
-    def draw(self, train: TrainView, seed: int, round_number: int) -> Participants:
-        user_P = np.flatnonzero(train.positives.size_U > 0)
-        if self.ratio < 1.0:
-            # 0.29 * 100 is 28.999999999999996 in floating point: that is 29 people
-            invited = max(1, int(self.ratio * len(user_P) + 1e-9))
-            lot_P = self._lot(train, user_P, seed, streams.PARTICIPANTS, round_number)
-            user_P = np.sort(user_P[np.argsort(lot_P, kind="stable")[:invited]])
-        if self.availability < 1.0:
-            lot_P = self._lot(train, user_P, seed, streams.AVAILABILITY, round_number)
-            user_P = user_P[lot_P < self.availability]
-        reports_P = np.ones(len(user_P), dtype=bool)
-        if self.dropout > 0.0:
-            lot_P = self._lot(train, user_P, seed, streams.DROPOUT, round_number)
-            reports_P = lot_P >= self.dropout
-        return Participants(user_P, reports_P)
-
-    @staticmethod
-    def _lot(
-        train: TrainView, user_P: np.ndarray, seed: int, purpose: int, round_number: int
-    ) -> np.ndarray:
-        return streams.uniforms(seed, purpose, round_number, train.user_key_U[user_P], 1)[:, 0]
-
-
-def everybody(train: TrainView) -> Participants:
-    """All users with train interactions, all of them heard.
-
-    >>> from tacit.data.views import Lists
-    >>> lists = Lists(np.array([0, 1, 1]), np.array([3]))
-    >>> everybody(TrainView(5, lists, np.arange(2, dtype=np.uint64), Lists.empty(2))).user_P
-    array([0])
-    """
-    user_P = np.flatnonzero(train.positives.size_U > 0)
-    return Participants(user_P, np.ones(len(user_P), dtype=bool))
-
-
-# The samples of a round, drawn per client and laid out for a block of clients.
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,9 +149,6 @@ def _fill(  # type: ignore[no-untyped-def]
             place[item_BR[b, r]] = -1
 
 
-# Where a client's own history lies among the rows it touches.
-
-
 def past_of_block(
     train: TrainView, user_B: np.ndarray, draws: BlockDraws
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -249,19 +168,6 @@ def past_of_block(
         weight_BH[b, : len(items)] = 1.0 / max(1, len(items))
         place_I[touched] = -1
     return row_BH, weight_BH
-
-
-def with_past(algorithm: Algorithm, p: Params, item_H: np.ndarray) -> Params:
-    """The leaves of one client, whole tables, with content and the rows of its own history."""
-    table = next(iter(p.values()))
-    whole = {**p, **{leaf: value.to(table) for leaf, value in algorithm.content.items()}}
-    if not algorithm.method.items.reads_history:
-        return whole
-    items = torch.from_numpy(np.unique(item_H))
-    rows = (*algorithm.row_leaves, *algorithm.content)
-    past = {f"{leaf}{PAST}": whole[leaf][items] for leaf in rows}
-    weight_H = torch.full((len(items),), 1.0 / max(1, len(items)), dtype=table.dtype)
-    return {**whole, **past, PAST_WEIGHT: weight_H}
 
 
 def past_of_users(positives: Lists, user_B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -26,15 +26,15 @@ from tacit.engines.cohort import CohortEngine
 from tacit.engines.cold import ColdServer
 from tacit.engines.custom import DirectEngine, DirectScorer
 from tacit.engines.device import room_on
-from tacit.engines.draws import Participants
 from tacit.engines.loop import LoopEngine
+from tacit.engines.participation import Participants
 from tacit.engines.ragged import RoundData, one_client, shape_in_state, taken
 from tacit.engines.scoring import Scorer
 from tacit.engines.state import State, require_clients_memory
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import ScoreBlock
-from tacit.run.checkpoint import load_pair, save_state
-from tacit.run.experiment import Experiment
+from tacit.experiment.checkpoint import load_pair, save_state
+from tacit.experiment.spec import Experiment
 
 # Rounds of a composed method on an engine, with what a run keeps and counts of them.
 
@@ -55,7 +55,7 @@ def require_device(device: str) -> None:
 def engine_of(experiment: Experiment, threads: int) -> Engine:
     """The engine an experiment asks for; refuses a device that is not there.
 
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> type(engine_of(resolve("fedmf", engine="loop"), 1)).__name__
     'LoopEngine'
     """

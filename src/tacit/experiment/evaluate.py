@@ -11,10 +11,10 @@ import numpy as np
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranks import Ranks, Ties
-from tacit.run.data_record import OLD, NoOrderError, require_same
-from tacit.run.folder import RunFolder
-from tacit.run.prepare import prepare
-from tacit.run.result import read_ranks
+from tacit.experiment.data_record import OLD, NoOrderError, require_same
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.prepare import prepare
+from tacit.experiment.result import read_ranks
 
 METRICS_SHOWN: tuple[str, ...] = (
     "HR@5",
@@ -40,8 +40,8 @@ def evaluate(
     Without `ties` the rule of the run's protocol applies.
 
     >>> import tempfile
-    >>> from tacit.run.resolve import resolve
-    >>> from tacit.run.run import run
+    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.experiment.run import run
     >>> with tempfile.TemporaryDirectory() as place:
     ...     result = run(resolve("popularity"), Path(place) / "one")
     ...     again = evaluate(Path(place) / "one", ["HR@10", "MAP@20"])

@@ -11,9 +11,9 @@ from typing import Any
 from pydantic import StrictInt
 
 from tacit.errors import TacitError, nearest, shown
+from tacit.experiment.codec import check_leaf, decode, encode, unwritable
+from tacit.experiment.spec import Experiment
 from tacit.files import reading, refuse_special, said
-from tacit.run.codec import check_leaf, decode, encode, unwritable
-from tacit.run.experiment import Experiment
 
 SHORT_KEYS: dict[str, Any] = {
     "method": str,
@@ -39,7 +39,7 @@ SHORT_KEYS: dict[str, Any] = {
 def dumps(experiment: Experiment) -> str:
     """The whole value, every default written out.
 
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> one = resolve("fedmf", rounds=3)
     >>> loads(dumps(one)) == one
     True
@@ -76,7 +76,7 @@ def _scalar(value: Any) -> str:
 def require_writable(experiment: Experiment) -> None:
     """Refuse, before anything is computed, what its own folder could not give back.
 
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> require_writable(resolve("fedmf"))
     """
     try:

@@ -14,10 +14,8 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tacit.errors import TacitError
-from tacit.files import PART, make_folder, said, write_text
-from tacit.run.codec import UnknownPartError
-from tacit.run.experiment import Experiment
-from tacit.run.sealed import (
+from tacit.experiment.codec import UnknownPartError
+from tacit.experiment.sealed import (
     NO_MATCH,
     DamagedError,
     checksum,
@@ -28,7 +26,9 @@ from tacit.run.sealed import (
     require_checksum,
     write_sealed,
 )
-from tacit.run.toml import dumps, loads
+from tacit.experiment.spec import Experiment
+from tacit.experiment.toml import dumps, loads
+from tacit.files import PART, make_folder, said, write_text
 
 # One process at a time writes into a run folder; the system lets go when a process dies.
 
@@ -274,7 +274,7 @@ class RunFolder:
             raise TacitError(
                 f"{str(self.experiment_file)!r} names the part {error.name!r} at {error.where}, "
                 "which nobody has registered here; register it before the run is opened, as the "
-                "program did that trained it (from tacit.run.parts import register; "
+                "program did that trained it (from tacit.experiment.parts import register; "
                 f'register("{error.name}", YourClass)), or bring the file back if that is no name '
                 "of yours."
             ) from error

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from tacit.evaluation.metrics import parse_metric
-from tacit.run.amounts import metric_text as m4
-from tacit.run.amounts import whole_text
+from tacit.experiment.amounts import metric_text as m4
+from tacit.experiment.amounts import whole_text
 
 # The tables of a report, from the result of a run: which scorers, which columns, which values.
 
@@ -100,8 +100,8 @@ def main_table(run: Mapping[str, Any]) -> dict[str, Group]:
 
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from tacit.run.resolve import resolve
-    >>> from tacit.run.run import run as play
+    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.experiment.run import run as play
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     table = main_table(play(resolve("popularity"), Path(folder, "one")))
     >>> table["full"].rows["method"] == table["full"].rows["Popularity"]
@@ -252,8 +252,8 @@ def reading(run: Mapping[str, Any]) -> list[str]:
 
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from tacit.run.resolve import resolve
-    >>> from tacit.run.run import run as play
+    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.experiment.run import run as play
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     result = play(resolve("popularity"), Path(folder, "one"))
     >>> reading(result)[0]

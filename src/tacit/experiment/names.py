@@ -11,8 +11,8 @@ from pathlib import Path
 
 from tacit.data.load import PLANTED
 from tacit.data.sources import SOURCES
-from tacit.run.experiment import Experiment
-from tacit.run.plugins import parse
+from tacit.experiment.plugins import parse
+from tacit.experiment.spec import Experiment
 
 NAMED = (PLANTED, *SOURCES)  # what `--data` takes by name; everything else is a path
 
@@ -104,7 +104,7 @@ def run_name(experiment: Experiment, others: Iterable[str] = ()) -> str:
     """Method, plug-ins, dataset, protocol and seed, as the default folder of a run is called;
     `others` are data that must not have the same name.
 
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> run_name(resolve("fedmf", plugins=["clip:bound=1"]))
     'fedmf+clip-planted-clean-seed0'
     """
@@ -114,7 +114,7 @@ def run_name(experiment: Experiment, others: Iterable[str] = ()) -> str:
 def run_names(experiment: Experiment) -> list[str]:
     """All names that `run_name` can give, whatever other data there is.
 
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> run_names(resolve("fedmf", data="/data/plays.csv"))[1]
     'fedmf-plays.csv-clean-seed0'
     """
@@ -128,7 +128,7 @@ def _run_name(experiment: Experiment, data: str) -> str:
 def audit_name(experiment: Experiment, *, named: bool, others: Iterable[str] = ()) -> str:
     """The default folder of an audit; its protocol is `named` where only one is audited.
 
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> audit_name(resolve("fedmf"), named=False), audit_name(resolve("fedmf"), named=True)
     ('audit-fedmf-planted-seed0', 'audit-fedmf-planted-clean-seed0')
     """

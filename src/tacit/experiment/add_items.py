@@ -21,13 +21,13 @@ from tacit.engines.cold import ColdServer
 from tacit.engines.device import one_torch_thread
 from tacit.engines.state import State
 from tacit.errors import TacitError
+from tacit.experiment.catalogue import NewItems, read_catalogue, refuse_known, write_version
+from tacit.experiment.checkpoint import load_model
+from tacit.experiment.data_record import prepare_again
+from tacit.experiment.folder import RunFolder, only_process
+from tacit.experiment.prepare import Prepared
+from tacit.experiment.spec import Experiment
 from tacit.parts.mixture import Mixture
-from tacit.run.catalogue import NewItems, read_catalogue, refuse_known, write_version
-from tacit.run.checkpoint import load_model
-from tacit.run.data_record import prepare_again
-from tacit.run.experiment import Experiment
-from tacit.run.folder import RunFolder, only_process
-from tacit.run.prepare import Prepared
 
 # A finished run's generator, for whoever wants rows of it: attacks, maps, new items.
 
@@ -73,8 +73,8 @@ def load_cold_model(folder: str | Path) -> ColdModel:
     """The generator of a finished run; a run without one is refused.
 
     >>> import tempfile
-    >>> from tacit.run.resolve import resolve
-    >>> from tacit.run.run import run
+    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.experiment.run import run
     >>> with tempfile.TemporaryDirectory() as place:
     ...     _ = run(resolve("pfedrec", plugins=["ridge"], rounds=1), Path(place) / "one")
     ...     model = load_cold_model(Path(place) / "one")
@@ -128,9 +128,9 @@ def add_items(
     content gets what the generator makes of the mean item.
 
     >>> import tempfile
-    >>> from tacit.run.recommend import recommend
-    >>> from tacit.run.resolve import resolve
-    >>> from tacit.run.run import run
+    >>> from tacit.experiment.recommend import recommend
+    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.experiment.run import run
     >>> with tempfile.TemporaryDirectory() as place:
     ...     _ = run(resolve("pfedrec", plugins=["ridge"], rounds=1), Path(place) / "one")
     ...     _ = Path(place, "new.csv").write_text("item_id,title\\nx,Quiet Harbour\\ny,\\n")

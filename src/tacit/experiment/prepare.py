@@ -15,7 +15,7 @@ from tacit.data.digest import DataDigest, digest_of
 from tacit.data.load import load
 from tacit.data.split import BY_LABELS, cautions, few_evaluated, part_of_rows, split_dataset
 from tacit.data.views import Split
-from tacit.run.experiment import Experiment
+from tacit.experiment.spec import Experiment
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +30,7 @@ class Prepared:
     def digest(self) -> DataDigest:
         """What this data is, in a few digests.
 
-        >>> from tacit.run.resolve import resolve
+        >>> from tacit.experiment.resolve import resolve
         >>> prepare(resolve("fedmf")).digest.n_parts
         (6858, 300, 300)
         """
@@ -50,7 +50,7 @@ def cautions_of(result: Mapping[str, Any]) -> list[str]:
 def prepare(experiment: Experiment) -> Prepared:
     """Load and split; everything that is wrong with the data is said here, before training.
 
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> prepare(resolve("fedmf")).split.counts["users"]
     300
     """
@@ -72,7 +72,7 @@ def prepare(experiment: Experiment) -> Prepared:
 def tables_read(experiment: Experiment, dataset: Dataset) -> tuple[str, ...]:
     """The feature tables that a method reads; of a method that does not say so, all there are.
 
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> data = prepare(resolve("fedmf")).dataset
     >>> tables_read(resolve("fedmf"), data), tables_read(resolve("fedvbpr"), data)
     ((), ('text', 'image'))

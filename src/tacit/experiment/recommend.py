@@ -26,13 +26,13 @@ from tacit.engines.newcomer import direct_newcomer_scores, fit_newcomer
 from tacit.engines.scoring import RowScorer, Scorer, client_leaves
 from tacit.engines.state import State
 from tacit.errors import TacitError, listed, shown
+from tacit.experiment.catalogue import NewItems, read_catalogue
+from tacit.experiment.checkpoint import load_model
+from tacit.experiment.data_record import prepare_again
+from tacit.experiment.folder import RunFolder
+from tacit.experiment.prepare import Prepared
+from tacit.experiment.spec import Experiment
 from tacit.files import reading, refuse_special
-from tacit.run.catalogue import NewItems, read_catalogue
-from tacit.run.checkpoint import load_model
-from tacit.run.data_record import prepare_again
-from tacit.run.experiment import Experiment
-from tacit.run.folder import RunFolder
-from tacit.run.prepare import Prepared
 
 # What a finished run makes of one person: a logit for every item of its catalogue, and after those
 # for every item that joined later.
@@ -45,8 +45,8 @@ class OpenRun:
     """A finished run with its data, and the items that joined it.
 
     >>> import tempfile
-    >>> from tacit.run.resolve import resolve
-    >>> from tacit.run.run import run
+    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.experiment.run import run
     >>> with tempfile.TemporaryDirectory() as place:
     ...     _ = run(resolve("popularity"), Path(place) / "one")
     ...     opened = OpenRun.of(Path(place) / "one")
@@ -278,8 +278,8 @@ def recommend(
     `explain`, items of a method that fuses ids and content come with a reason.
 
     >>> import tempfile
-    >>> from tacit.run.resolve import resolve
-    >>> from tacit.run.run import run
+    >>> from tacit.experiment.resolve import resolve
+    >>> from tacit.experiment.run import run
     >>> with tempfile.TemporaryDirectory() as place:
     ...     _ = run(resolve("popularity"), Path(place) / "one")
     ...     best = recommend(Path(place) / "one", user="user-1", k=3)

@@ -14,12 +14,12 @@ from tacit.core.method import Method
 from tacit.core.remedy import CompositionError, LeaveOut, Remedy, Use
 from tacit.data.protocol import PROTOCOLS, Protocol, SplitRule, among_cold_items
 from tacit.data.sources import SOURCES
-from tacit.engines.draws import Participation
+from tacit.engines.participation import Participation
 from tacit.errors import TacitError, nearest
+from tacit.experiment.codec import assign, check_leaf
+from tacit.experiment.plugins import PLUGINS, parse, plugins_as_released, with_plugins
+from tacit.experiment.spec import DataSpec, Experiment
 from tacit.methods import METHODS
-from tacit.run.codec import assign, check_leaf
-from tacit.run.experiment import DataSpec, Experiment
-from tacit.run.plugins import PLUGINS, parse, plugins_as_released, with_plugins
 
 # From names to the value of a run: methods, presets, plug-ins, protocols, and single settings.
 
@@ -288,7 +288,7 @@ def override(
 ) -> Experiment:
     """The experiment with the given arguments of `resolve` in place of its own; plug-ins add up.
 
-    >>> from tacit.run.resolve import resolve
+    >>> from tacit.experiment.resolve import resolve
     >>> override(resolve("fedmf", seed=3), rounds=5).rounds
     5
     """
