@@ -29,22 +29,22 @@ test-slow: $(READY)
 
 # The figures of the README: ratios measured in one run.
 bench: $(READY)
-	$(BIN)/tacit bench --out docs/results
+	$(BIN)/python -m lab.bench --out docs/results
 
 # The table of the README; needs ML-100K where TACIT_DATA points.
 honest-table: $(READY)
-	$(BIN)/python -m tacit.benchmarks.honest_table
+	$(BIN)/python -m lab.honest_table
 
 # The rates of the tuned presets, chosen on validation; needs ML-100K as well.
 tune: $(READY)
-	$(BIN)/python -m tacit.benchmarks.tune
+	$(BIN)/python -m lab.tune
 
-# Whether the router is personal and content helps, on planted worlds (docs/fusion.md).
+# Whether the router is personal and content helps, on planted datasets (docs/fusion.md).
 fusion-planted: $(READY)
-	$(BIN)/python -m tacit.benchmarks.fusion_planted
+	$(BIN)/python -m lab.fusion_planted
 
 cold-planted: $(READY)
-	$(BIN)/python -m tacit.benchmarks.cold_planted
+	$(BIN)/python -m lab.cold_planted
 
 # What generated rows tell of content (docs/attack.md): three generators that read the same features, and two controls.
 ATTACKED = --data ml-100k --rounds 60 --set evaluate_every=10
@@ -57,10 +57,10 @@ attack-table: $(READY)
 	$(BIN)/tacit attack inversion runs/attack/mdifffr runs/attack/released runs/attack/ours runs/attack/ipfedrec runs/attack/ifedncf --out runs/attack/page
 	cp runs/attack/page/inversion.csv docs/results/attack-inversion.csv
 
-# Printed tables re-made (docs/tables.md); what is finished is kept, so give the same target again to go on.
+# Published tables made again (docs/tables.md); what is finished is kept, so give the same target again to go on.
 # Without SEEDS each table runs as many as it says.
 BUDGET ?= 1.4
-TABLE = $(BIN)/tacit table --budget $(BUDGET) $(if $(SEEDS),--seeds $(SEEDS)) --publish
+TABLE = $(BIN)/python -m lab.table --budget $(BUDGET) $(if $(SEEDS),--seeds $(SEEDS)) --publish
 
 table-pfedrec: $(READY)
 	$(TABLE) pfedrec-main
@@ -97,4 +97,4 @@ lint: $(READY)
 clean:
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	rm -rf src/tacit/__pycache__/kernels
-	find src tests -name '*.nb[ic]' -delete
+	find src tests lab -name '*.nb[ic]' -delete

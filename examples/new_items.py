@@ -2,7 +2,7 @@
 
     python examples/new_items.py [ITEMS [ROUNDS]]
 
-Nothing is fetched. The world is planted, so it is known who should like which of the new items.
+Nothing is fetched. The dataset is planted, so it is known who should like which of the new items.
 """
 
 import sys
@@ -16,9 +16,14 @@ from PIL import Image
 
 import tacit
 from tacit.content.recipes import Given
-from tacit.data.planted import planted_dataset
-from tacit.data.planted import STYLES, draw_images
-from tacit.data.planted import GENRES, write_descriptions, write_titles
+from tacit.data.planted import (
+    GENRES,
+    STYLES,
+    draw_images,
+    planted_dataset,
+    write_descriptions,
+    write_titles,
+)
 from tacit.experiment.add_items import add_items
 from tacit.experiment.recommend import OpenRun, known_scores
 

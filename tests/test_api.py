@@ -25,7 +25,7 @@ def test_what_editors_see_is_what_is_imported():
     tree = ast.parse(inspect.getsource(tacit))
     (block,) = (node for node in tree.body if isinstance(node, ast.If))
     seen = {
-        alias.name: node.module
+        alias.asname or alias.name: f"{node.module}:{alias.name}" if alias.asname else node.module
         for node in block.body
         if isinstance(node, ast.ImportFrom)
         for alias in node.names

@@ -9,10 +9,10 @@ from pathlib import Path
 import typer
 
 from tacit.cli.main import app
-from tacit.experiment.plugins import PLUGINS
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
 from tacit.methods import METHODS
+from tacit.plugins.entry import PLUGINS
 
 ROOT = Path(__file__).parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -67,8 +67,8 @@ def test_the_example_file_runs(tmp_path: Path) -> None:
 
 def test_no_guarantee_is_promised_before_results_state_one(tmp_path: Path) -> None:
     opening = README[: README.index("## Start")]
-    result = run(resolve("popularity"), tmp_path / "one")
-    stated = result["privacy"]["guarantee"] != "none"
+    record = run(resolve("popularity"), tmp_path / "one")
+    stated = record.privacy.guaranteed
     assert ("simulator, no formal guarantee yet" in opening) != stated
     assert stated or "bounded" not in opening
 

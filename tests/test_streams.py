@@ -89,7 +89,7 @@ def test_purposes_have_numbers_of_their_own() -> None:
         "CANDIDATES": 7,
         "AVAILABILITY": 8,
         "DROPOUT": 9,
-        "WORLD": 10,
+        "SYNTHETIC": 10,
         "RESAMPLE": 11,
         "CLIENT_NOISE": 12,
         "SWAP": 13,

@@ -63,7 +63,7 @@ def compiled(**flags: Any) -> Callable[[Callable[..., Any]], Any]:
 class KernelCache(NullCache):
     """What numba asks for a kernel's code before it compiles, and tells afterwards.
 
-    One file per kernel and signature, whole or absent, so that processes never meet half of one.
+    One file per kernel and signature, whole or absent, so that processes never read half of one.
     A file that is damaged, or cannot be read or written, is as good as none.
     """
 

@@ -7,7 +7,9 @@ prints the sentence and exits with code 2. A traceback is for our own mistakes o
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 SHOWN = 60  # characters of a value that a message shows
 LISTED = 80  # names that a message lists
@@ -19,6 +21,49 @@ class TacitError(Exception):
     >>> str(TacitError("No file at 'x.csv'; check the path."))
     "No file at 'x.csv'; check the path."
     """
+
+
+# An argument is written in one way in Python and in another on the command line.
+
+_FLAGS: ContextVar[bool] = ContextVar("flags", default=False)
+_OTHER_FLAG = {"plugins": "with", "sets": "set"}  # all others only write - for _
+_LISTS = ("plugins", "sets", "over", "metrics")
+
+
+@contextmanager
+def flags() -> Iterator[None]:
+    """Inside, messages speak of flags, as somebody at the command line writes them.
+
+    >>> with flags():
+    ...     argument("device", "cpu")
+    '--device cpu'
+    """
+    before = _FLAGS.set(True)
+    try:
+        yield
+    finally:
+        _FLAGS.reset(before)
+
+
+def argument(name: str, value: object = None) -> str:
+    """An argument as the reader of a message writes it: a keyword in Python, or a flag.
+
+    >>> argument("out"), argument("resume", True), argument("plugins", "clip")
+    ('out=', 'resume=True', "plugins=['clip']")
+    >>> with flags():
+    ...     argument("out"), argument("resume", True), argument("plugins", "clip")
+    ('--out', '--resume', '--with clip')
+    """
+    if not _FLAGS.get():
+        if value is None:
+            return f"{name}="
+        return f"{name}={[value]!r}" if name in _LISTS else f"{name}={value!r}"
+    flag = f"--{_OTHER_FLAG.get(name, name).replace('_', '-')}"
+    if value is None or value is True:
+        return flag
+    if isinstance(value, Mapping):
+        value = ",".join(f"{key}={inner}" for key, inner in value.items())
+    return f"{flag} {value}"
 
 
 class NoRoomError(TacitError):

@@ -11,6 +11,7 @@ import errno
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -238,3 +239,18 @@ def _not_written(path: Path, error: BaseException) -> NotWrittenError:
         f"{str(path)!r} could not be written ({said(error)}); {remedy}: what was written before "
         "still stands."
     )
+
+
+def cache_dir() -> Path:
+    """Where files that were fetched are kept: `$TACIT_CACHE`, or the platform's cache folder.
+
+    >>> cache_dir().is_absolute()
+    True
+    """
+    if chosen := os.environ.get("TACIT_CACHE"):
+        return Path(chosen).expanduser().absolute()
+    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
+        return Path(local) / "tacit"
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Caches" / "tacit"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tacit"

@@ -1,4 +1,4 @@
-"""Ask before taking: is there memory for what is about to be read or built?"""
+"""What the machine has: cores, and memory for what is about to be read or built."""
 
 from __future__ import annotations
 
@@ -10,6 +10,17 @@ from tacit.errors import TacitError
 
 _GROUP = Path("/sys/fs/cgroup")  # the limits of a container
 _CACHES = ("inactive_file", "active_file")  # pages of files: counted there, but given up when asked
+
+
+def cores() -> int:
+    """The cores that this process may use.
+
+    >>> cores() >= 1
+    True
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def available_bytes() -> int | None:

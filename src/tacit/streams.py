@@ -24,7 +24,7 @@ SPLIT = 6
 CANDIDATES = 7
 AVAILABILITY = 8
 DROPOUT = 9
-WORLD = 10
+SYNTHETIC = 10
 RESAMPLE = 11
 CLIENT_NOISE = 12
 SWAP = 13
@@ -108,7 +108,7 @@ def normals(seed: int, purpose: int, round_number: int, name_U: np.ndarray, n: i
 
 
 def name_of(text: str) -> int:
-    """The 64-bit name of a text: of a user id, or of a leaf that has a stream of its own."""
+    """The 64-bit name of a text: of a user id, or of a parameter that has a stream of its own."""
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 

@@ -1,4 +1,4 @@
-"""A few short runs on the planted world, made once."""
+"""A few short runs on the planted dataset, made once."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def test_counts_of_every_kind_of_client(runs):
     names = ("fedmf", "pfedrec", "local_only", "fedrap", "gated", "popularity")
     several = finished_runs([runs / name for name in names])
     rows = merged(cost(several))
-    items, dim = several[0].result["counts"]["items"], several[0].algorithm.method.backbone.dim
+    items, dim = several[0].record.counts.items, several[0].algorithm.method.backbone.dim
     table = items * dim
     parameters = {name: row["stored"] for name, row in rows.items()}
     assert {name: row["trained"] for name, row in rows.items()} == parameters
@@ -39,8 +39,8 @@ def test_counts_of_every_kind_of_client(runs):
         assert (rows[name]["up"], rows[name]["down"]) == (one_way, one_way)
     for run in several:
         row = rows[run.name]
-        assert row["exchanges"] == run.result["cost"]["exchanges"]
-        assert row["to best round"] == run.result["cost"]["bytes_total_to_selected_round"]
+        assert row["exchanges"] == run.record.cost.exchanges
+        assert row["to best round"] == run.record.cost.bytes_total_to_selected_round
 
 
 def test_counts_of_fused_runs_by_formula(fused_runs):
@@ -49,7 +49,7 @@ def test_counts_of_fused_runs_by_formula(fused_runs):
     finding = cost(several)
     rows = merged(finding)
     mixed, sent, rap = (rows[run.name] for run in several)
-    items = several[0].result["counts"]["items"]
+    items = several[0].record.counts.items
     operators = (6 * 4 + 4) + 2 * (256 * 4 + 4)  # projections of id, text, image
     operators += (12 * 128 + 128) + (128 * 4 + 4)  # the perceptron
     operators += 3 * (4 * 4 + 4) + (12 * 4 + 4)  # the gate
@@ -63,7 +63,7 @@ def test_counts_of_fused_runs_by_formula(fused_runs):
     assert mixed["up"] == mixed["down"] == rap["up"] == 4 * (operators + 6 * items)
     assert sent["up"] == sent["down"] == 4 * views
     assert (mixed["once"], sent["once"], rap["once"]) == (4 * content, 0, 4 * content)
-    assert mixed["once"] == several[0].result["cost"]["bytes_once"]
+    assert mixed["once"] == several[0].record.cost.bytes_once
     said = [sentence for sentence in finding.sentences if "takes part" in sentence]
     assert f"{own + operators + 6 * items:,}" in said[0]
     assert "made on the device" in said[0]

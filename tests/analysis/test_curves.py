@@ -68,7 +68,7 @@ def test_no_panel_for_losses_that_nobody_has(runs):
 def test_runs_on_untouched_items_show_recall(runs, cold_runs):
     (run,) = finished_runs([cold_runs / "cold"])
     finding = curves([run])
-    expected = [line["valid"]["full"]["Recall@20"] for line in run.history]
+    expected = [line.valid.full["Recall@20"] for line in run.rounds]
     assert [row["Recall@20"] for row in finding.unprinted[0].records()] == expected
     assert finding.figure.axes[0].get_ylabel() == "validation Recall@20, full ranking"
     assert "Recall@100" in curves([run], metric="Recall@100").unprinted[0].header

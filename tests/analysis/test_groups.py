@@ -51,7 +51,7 @@ def test_two_runs(runs):
     everybody = {row["run"]: row for row in table.records() if row["group"] == "all"}
     for run in finished_runs([runs / "fedmf", runs / "pfedrec"]):
         for metric in ("NDCG@5", "Recall@5", "NDCG@10", "Recall@10"):
-            expected = run.result["metrics"]["full"][metric]
+            expected = run.record.metrics.full[metric]
             assert everybody[run.name][metric] == pytest.approx(expected, abs=1e-12)
     rows = {row["group"]: row for row in changes.records()}
     first, second = (everybody[name]["NDCG@10"] for name in ("fedmf", "pfedrec"))

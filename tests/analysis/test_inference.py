@@ -28,7 +28,7 @@ def test_rows_and_sentences(runs):
         run = finished_runs([runs / row["run"]])[0]
         if row["table"] == "own" or row["run"] == "fedmf":
             for kind, ending in (("full", ""), ("sampled99", " vs 99")):
-                expected = run.result["metrics"][kind]["HR@10"]
+                expected = run.record.metrics.of(kind)["HR@10"]
                 assert row["HR@10" + ending] == pytest.approx(expected, abs=1e-12)
             assert row["NDCG@10 against own (95 %)"] is None
         else:

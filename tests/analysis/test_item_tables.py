@@ -25,7 +25,7 @@ def test_item_vectors_score_as_the_scorer_does(runs):
     for name in ("pfedrec", "local_only", "fedrap", "fedmf"):
         run = finished_runs([runs / name])[0]
         x_ID = torch.from_numpy(item_vectors(run.algorithm, run.state, 5))
-        own = {leaf: value[5] for leaf, value in run.state.private.items()}
+        own = {parameter: value[5] for parameter, value in run.state.private.items()}
         score_I = run.algorithm.method.backbone.score({**run.state.shared, **own}, x_ID)
         expected = run.scores()(np.array([5]))[0]
         assert np.allclose(score_I.numpy(), expected, atol=1e-4, rtol=1e-4), name
@@ -45,7 +45,7 @@ def _scores(run, table, user):
 
 
 def _linear(run, user, x_ID):
-    own = {leaf: value[user] for leaf, value in run.state.private.items()}
+    own = {name: value[user] for name, value in run.state.private.items()}
     return run.algorithm.method.backbone.score({**run.state.shared, **own}, x_ID).numpy()
 
 
@@ -87,4 +87,4 @@ def test_the_own_table_gives_the_run_s_own_result(runs):
         run = finished_runs([runs / name])[0]
         tables = exchanged(run.name, run.algorithm, run.state, run.scores, seed=0)
         full = rank(tables.scores["own"], run.prepared.split.test).full
-        assert metric(full, "NDCG@10") == run.result["metrics"]["full"]["NDCG@10"]
+        assert metric(full, "NDCG@10") == run.record.metrics.full["NDCG@10"]

@@ -28,7 +28,7 @@ def test_spaces_are_the_projected_inputs(fused_runs):
     assert list(found) == ["id", "text", "image", "mixed"]
     for name in ("text", "image"):
         value_IF = run.algorithm.content[CONTENT + name].numpy()
-        weight, bias = (shared[f"project.{name}.{leaf}"].numpy() for leaf in "wb")
+        weight, bias = (shared[f"project.{name}.{parameter}"].numpy() for parameter in "wb")
         assert np.allclose(found[name], value_IF @ weight + bias, atol=1e-5)
     vector = run.state.private["head.w"][3].numpy()
     score_I = found["mixed"] @ vector + float(run.state.private["head.b"][3])

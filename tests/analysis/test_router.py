@@ -17,7 +17,7 @@ from tacit.errors import TacitError
 def told(run: FinishedRun) -> FinishedRun:
     """The run with routers that know the truth: weight by text or by image, none in between."""
     by_text_U = torch.from_numpy(run.prepared.dataset.truth["modality_preference_U"]).float()
-    private = {leaf: value.clone() for leaf, value in run.state.private.items()}
+    private = {name: value.clone() for name, value in run.state.private.items()}
     private["router.out.w"].zero_()
     zero_U = torch.zeros_like(by_text_U)
     private["router.out.b"] = 5 * torch.stack([zero_U, by_text_U, 1 - by_text_U], dim=1)

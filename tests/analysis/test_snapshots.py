@@ -12,20 +12,20 @@ from tacit.analysis.finished import finished_runs
 from tacit.core.types import ITEMS
 from tacit.errors import TacitError
 from tacit.experiment.add_items import load_cold_model
-from tacit.experiment.run import Silent
+from tacit.experiment.callbacks import Callback
 
 
-class Counting(Silent):
+class Counting(Callback):
     def __init__(self):
         self.seen = []
 
-    def begin(self, experiment, prepared, engine, rounds):
+    def begin(self, experiment, rounds, engine):
         self.seen.append(("begin", rounds))
 
-    def round(self, record, best):
-        self.seen.append((record["round"], record["loss"]))
+    def round(self, number, loss):
+        self.seen.append((number, loss))
 
-    def end(self):
+    def end(self, record):
         self.seen.append(("end", None))
 
 
@@ -38,7 +38,7 @@ def test_rounds_are_spread_evenly_and_end_at_the_selected_one():
 
 def test_snapshots_are_those_of_the_run(cold_runs):
     (run,) = finished_runs([cold_runs / "cold"])
-    selected = run.result["selected_round"]
+    selected = run.record.selected_round
     assert selected > 1  # or there would be no round that the run did not keep
     found = replay(run)
     assert [one.round_number for one in found.snapshots] == list(range(1, selected + 1))
@@ -63,9 +63,9 @@ def test_items_that_are_ranked_among_all_are_cold_too(cold_runs):
 
 def test_who_watches_sees_every_round(cold_runs):
     (run,) = finished_runs([cold_runs / "cold"])
-    watch, selected = Counting(), run.result["selected_round"]
-    replay(run, threads=2, watch=watch)
-    losses = [(record["round"], record["loss"]) for record in run.history[:selected]]
+    watch, selected = Counting(), run.record.selected_round
+    replay(run, threads=2, callbacks=watch)
+    losses = [(line.round, line.loss) for line in run.rounds[:selected]]
     assert watch.seen == [("begin", selected), *losses, ("end", None)]
 
 
@@ -74,10 +74,12 @@ def test_long_work_is_said_before(cold_runs):
     said: list[str] = []
     # 10 of 40 rounds: a quarter of the time
     some = {"selected_round": 10, "rounds_run": 40, "seconds": 240.0}
-    assert expected_seconds(replace(run, result={**run.result, **some})) == 60.0
-    replay(replace(run, result={**run.result, "seconds": 60.0}), warn=said.append)
+    assert expected_seconds(replace(run, record=run.record.model_copy(update=some))) == 60.0
+    short = run.record.model_copy(update={"seconds": 60.0})
+    replay(replace(run, record=short), warn=said.append)
     assert said == []
-    replay(replace(run, result={**run.result, "seconds": 90.0}), warn=said.append)
+    long = run.record.model_copy(update={"seconds": 90.0})
+    replay(replace(run, record=long), warn=said.append)
     assert said == [
         "pfedrec + mdifffr is trained again up to round 1: about 1 min 30 s, as the run itself "
         "took."

@@ -9,7 +9,7 @@ import torch
 from tacit.attack.attackers import ATTACKERS, PENALTIES, Standard, ridge
 
 
-def world(kind: str) -> tuple[np.ndarray, np.ndarray]:
+def dataset(kind: str) -> tuple[np.ndarray, np.ndarray]:
     """Embeddings and content of 120 items; content is a function of the embedding."""
     generator = np.random.default_rng(1)
     embedding_CD = generator.normal(size=(120, 4)) * [1, 10, 100, 1] + [5, 0, 0, 0]
@@ -21,7 +21,7 @@ def world(kind: str) -> tuple[np.ndarray, np.ndarray]:
 
 def error(name: str, kind: str) -> float:
     """The squared error on the last 40 items, as a share of that of the mean."""
-    embedding_CD, content_CF = world(kind)
+    embedding_CD, content_CF = dataset(kind)
     known, unknown = slice(0, 80), slice(80, 120)
     guess_NF, mean_NF = (
         ATTACKERS[one](embedding_CD[known], content_CF[known], embedding_CD[unknown], 0)
@@ -43,7 +43,7 @@ def test_only_the_network_sees_a_fold() -> None:
 
 @pytest.mark.parametrize("name", ATTACKERS)
 def test_same_seed_same_guess_and_no_global_randomness(name: str) -> None:
-    embedding_CD, content_CF = world("fold")
+    embedding_CD, content_CF = dataset("fold")
     before = torch.random.get_rng_state(), np.random.get_state()[1].copy()
     one, same, other = (
         ATTACKERS[name](embedding_CD[:40], content_CF[:40], embedding_CD[40:50], seed)

@@ -1,4 +1,4 @@
-"""The checks on worlds in which the answer is known."""
+"""The checks on datasets in which the answer is known."""
 
 from __future__ import annotations
 
@@ -18,30 +18,27 @@ from tacit.data.protocol import CLEAN, FEDMR, FEDRKG, PFEDREC, Protocol, SplitRu
 from tacit.data.split import split_dataset
 from tacit.evaluation.ranking import Evaluation
 from tacit.evaluation.ranks import Ranks
+from tacit.experiment.callbacks import Callback
 from tacit.experiment.prepare import Prepared
 from tacit.experiment.resolve import resolve
 from tacit.experiment.spec import Experiment
 from tacit.methods import Ease, Popularity, fedncf, local_only, pfedrec
 from tacit.parts.sync import Isolated
-from tacit.testing.worlds import noise
+from tacit.testing.synthetic import noise
 
 ROUNDS = 12
-WORLD = noise(n_users=150, n_items=120, history=12)
+SYNTHETIC = noise(n_users=150, n_items=120, history=12)
 LEARNT = ("never-sampled oracle", "local training alone", "draws of held-out items")
 
 
-class Trainings:
+class Trainings(Callback):
     """Counts what is begun."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
 
-    def begin(self, experiment, prepared, engine, rounds) -> None:
+    def begin(self, experiment, rounds, engine) -> None:
         self.names.append(experiment.name)
-
-    def round(self, record, best) -> None: ...
-
-    def end(self) -> None: ...
 
 
 def subject_of(dataset: Dataset, protocol: Protocol, method=None) -> Subject:
@@ -49,10 +46,10 @@ def subject_of(dataset: Dataset, protocol: Protocol, method=None) -> Subject:
     return Subject(experiment, Prepared(dataset, split_dataset(dataset, protocol)))
 
 
-def audit_noise(method, protocol: Protocol, watch=None) -> Audit:
+def audit_noise(method, protocol: Protocol, callbacks=()) -> Audit:
     experiment = Experiment("test", method, rounds=ROUNDS, protocol=protocol)
-    prepared = Prepared(WORLD, split_dataset(WORLD, protocol))
-    return audit(experiment, prepared=prepared, watch=watch)
+    prepared = Prepared(SYNTHETIC, split_dataset(SYNTHETIC, protocol))
+    return audit(experiment, prepared=prepared, callbacks=callbacks)
 
 
 def of(found: Audit, name: str):
@@ -92,10 +89,10 @@ def test_a_pool_without_unseen_items_gives_late_ones_away():
     rows = Interactions.from_ids(
         np.repeat(np.arange(100), 10), np.concatenate(histories), time=np.tile(np.arange(10), 100)
     )
-    world = Dataset("late", rows)
+    dataset = Dataset("late", rows)
     experiment = Experiment("test", pfedrec(dim=8), rounds=ROUNDS, protocol=FEDMR)
-    prepared = Prepared(world, split_dataset(world, FEDMR))
-    found = audit(experiment, prepared=prepared, watch=watch)
+    prepared = Prepared(dataset, split_dataset(dataset, FEDMR))
+    found = audit(experiment, prepared=prepared, callbacks=watch)
     assert found.split == "leave_one_out by time"
     assert {"never-sampled oracle", "draws of held-out items"} <= set(found.flags)
     assert of(found, "held-out item swapped").verdict == "pass"
@@ -120,20 +117,20 @@ def test_a_central_method_has_nothing_to_draw():
     assert found.flags == []
     for name in LEARNT:
         assert of(found, name).verdict == "note"
-        assert of(found, name).says.startswith("Does not apply: ")
+        assert of(found, name).text.startswith("Does not apply: ")
     assert of(found, "held-out item swapped").verdict == "pass"
-    assert found.rounds_say.startswith("none: ")
+    assert found.rounds_text.startswith("none: ")
     assert len(found.findings) == len(CHECKS)
 
 
 def test_who_stands_in_for_a_client_that_shares_its_scorer():
-    own, says = twin_alone(subject_of(WORLD, CLEAN, pfedrec(dim=4)))
-    assert (own.sync, own.backbone.dim, says) == (Isolated(), 4, "The method's own client")
+    own, text = twin_alone(subject_of(SYNTHETIC, CLEAN, pfedrec(dim=4)))
+    assert (own.sync, own.backbone.dim, text) == (Isolated(), 4, "The method's own client")
     drawing = replace(fedncf(), sampling=replace(fedncf().sampling, negatives=7))
-    other, says = twin_alone(subject_of(WORLD, CLEAN, drawing))
+    other, text = twin_alone(subject_of(SYNTHETIC, CLEAN, drawing))
     assert other == replace(local_only(), sampling=drawing.sampling)
-    assert says == "PFedRec's client, standing in,"
-    assert twin_alone(subject_of(WORLD, CLEAN, Ease())) is None
+    assert text == "PFedRec's client, standing in,"
+    assert twin_alone(subject_of(SYNTHETIC, CLEAN, Ease())) is None
 
 
 def test_repeats_set_a_ceiling():
@@ -151,7 +148,7 @@ def test_repeats_set_a_ceiling():
         "pairs in validation and test": 1,
         "pairs in train and validation": 0,
     }
-    assert "3 of 4 users" in found.says
+    assert "3 of 4 users" in found.text
     mask_train = replace(PFEDREC, test_mask="train")
     assert repeats(subject_of(Dataset("repeats", rows), mask_train)).numbers["ceiling"] == 0.5
     first = rows.take(np.array([n for n in range(16) if n not in (3, 7, 11)]))
@@ -173,7 +170,7 @@ def test_share_of_users_whose_test_item_a_tie_decides():
     assert (found.numbers["users"], found.numbers["share"]) == (1, 0.25)
     assert found.measured == "25.0% of users"
     without = replace(PFEDREC, split=SplitRule(order="random"))
-    assert tied_times(subject_of(dataset, without)).says == (
+    assert tied_times(subject_of(dataset, without)).text == (
         "Does not apply: the split is by random, and no single time decides it."
     )
 
@@ -234,4 +231,4 @@ def test_long_methods_are_cut_only_off_the_fused_path():
     assert audit(experiment, cap=2).rounds == 3
     slow = audit(replace(experiment, engine="cohort"), cap=2)
     assert slow.rounds == 2
-    assert slow.rounds_say.startswith("2 of 3, since the engine is cohort, not fused")
+    assert slow.rounds_text.startswith("2 of 3, since the engine is cohort, not fused")

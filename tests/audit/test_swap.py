@@ -9,7 +9,7 @@ from tacit.data.dataset import Dataset
 from tacit.data.interactions import Interactions
 from tacit.data.protocol import CLEAN, FEDMR, PFEDREC, Protocol, SplitRule
 from tacit.data.split import split_dataset
-from tacit.testing.worlds import noise, ragged
+from tacit.testing.synthetic import noise, ragged
 
 
 def test_swapped_items_take_the_place_of_the_held_out_ones():
@@ -51,9 +51,9 @@ def test_every_untouched_item_is_drawn_as_often():
 
 def test_a_person_draws_the_same_whoever_else_is_there():
     """As long as the catalogue is the same: the draw is the person's own."""
-    world = noise(n_users=30, n_items=40, history=10)
-    order = np.argsort(-world.interactions.user_N, kind="stable")
-    rows = world.interactions
+    dataset = noise(n_users=30, n_items=40, history=10)
+    order = np.argsort(-dataset.interactions.user_N, kind="stable")
+    rows = dataset.interactions
     turned = Interactions.from_ids(
         [rows.users[u] for u in rows.user_N[order]],
         [rows.items[i] for i in rows.item_N[order]],

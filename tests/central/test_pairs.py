@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.central.pairs import TOWER, PairModel, Samples, draw_epoch
-from tacit.central.rows import Law
+from tacit.central.pairs import TOWER, PairModel, PairSamples, draw_pairs
+from tacit.central.rows import StepRule
 from tacit.core.optim import Adam, Sgd
 from tacit.core.types import Params
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.errors import TacitError
 from tacit.methods import Mf, Ncf, NeuMf
-from tacit.testing.worlds import checkerboard, ragged
+from tacit.testing.synthetic import checkerboard, ragged
 
 TRAIN = split_dataset(ragged(), CLEAN).train
 MODELS = (
@@ -40,44 +40,52 @@ each_model = pytest.mark.parametrize("model", MODELS, ids=name_of)
 each_learner = pytest.mark.parametrize("model", LEARNERS, ids=name_of)
 
 
-def plain_epoch(model: PairModel, leaves: Params, number: int) -> tuple[Params, float]:
+def plain_epoch(model: PairModel, parameters: Params, number: int) -> tuple[Params, float]:
     """An epoch without any trick: autograd on whole tables, then the optimiser's own code on the
     rows that the batch has read."""
-    leaves = {leaf: value.clone() for leaf, value in leaves.items()}
+    parameters = {parameter: value.clone() for parameter, value in parameters.items()}
     optimiser = model.optimiser
-    names = [leaf for leaf in leaves if "/" not in leaf]
-    slots = {leaf: [n for n in leaves if n.startswith(leaf + "/")] for leaf in names}
+    names = [parameter for parameter in parameters if "/" not in parameter]
+    states = {
+        parameter: [n for n in parameters if n.startswith(parameter + "/")] for parameter in names
+    }
     if optimiser.lifetime == "round":
-        for name in leaves:
+        for name in parameters:
             if "/" in name:
-                leaves[name].zero_()
-    drawn = draw_epoch(TRAIN, model.sampling, seed=1, number=number)
+                parameters[name].zero_()
+    drawn = draw_pairs(TRAIN, model.sampling, seed=1, number=number)
     rate = optimiser.rate_at(number, TRAIN.n_items)
     total = 0.0
     for low in range(0, len(drawn), model.batch):
         part = slice(low, low + model.batch)
-        read = {leaf: torch.from_numpy(drawn.user_N[part]) for leaf in model.user_tables()}
-        read |= {leaf: torch.from_numpy(drawn.item_N[part]) for leaf in model.item_tables()}
-        whole = {leaf: leaves[leaf].clone().requires_grad_() for leaf in names}
-        p = {leaf: whole[leaf][rows] for leaf, rows in read.items()}
+        read = {
+            parameter: torch.from_numpy(drawn.user_N[part]) for parameter in model.user_tables()
+        }
+        read |= {
+            parameter: torch.from_numpy(drawn.item_N[part]) for parameter in model.item_tables()
+        }
+        whole = {parameter: parameters[parameter].clone().requires_grad_() for parameter in names}
+        p = {parameter: whole[parameter][rows] for parameter, rows in read.items()}
         begin = 0
-        for leaf, init in model.tower().items():
-            p[leaf] = whole[TOWER][0, begin : begin + init.count].reshape(init.shape)
+        for parameter, init in model.tower().items():
+            p[parameter] = whole[TOWER][0, begin : begin + init.count].reshape(init.shape)
             begin += init.count
         label = torch.from_numpy(drawn.label_N[part]).double()
         loss = torch.nn.functional.binary_cross_entropy_with_logits(model.logit(p), label)
         loss.backward()
         total += loss.item() * len(label)
-        for leaf in names:
-            rows = torch.unique(read[leaf]) if leaf in read else torch.tensor([0])
-            state = {name.split("/")[1]: leaves[name][rows] for name in slots[leaf]}
-            gradient = whole[leaf].grad
+        for parameter in names:
+            rows = torch.unique(read[parameter]) if parameter in read else torch.tensor([0])
+            state = {name.split("/")[1]: parameters[name][rows] for name in states[parameter]}
+            gradient = whole[parameter].grad
             assert gradient is not None
-            value, state = optimiser.update(leaves[leaf][rows], gradient[rows], state, rate)
-            leaves[leaf][rows] = value
-            for slot, moment in state.items():
-                leaves[f"{leaf}/{slot}"][rows] = moment
-    return leaves, total / len(drawn)
+            value, state = optimiser.update(
+                parameters[parameter][rows], gradient[rows], state, rate
+            )
+            parameters[parameter][rows] = value
+            for key, moment in state.items():
+                parameters[f"{parameter}/{key}"][rows] = moment
+    return parameters, total / len(drawn)
 
 
 @each_model
@@ -90,61 +98,63 @@ def test_epochs_are_those_of_autograd(model: PairModel, optimiser: Adam | Sgd) -
         expected, plain_loss = plain_epoch(model, expected, number)
         assert loss == pytest.approx(plain_loss, abs=1e-12)
     assert found.keys() == expected.keys()
-    for leaf, value in expected.items():
-        assert torch.allclose(found[leaf], value, rtol=0, atol=1e-10), leaf
+    for name, value in expected.items():
+        assert torch.allclose(found[name], value, rtol=0, atol=1e-10), name
 
 
 def test_one_step_of_mf_by_hand() -> None:
     """p = 1, q = (2, -1), one positive and one negative: logits 2 and -1."""
     model = Mf(dim=1, batch=2, optimiser=Sgd())
-    leaves = {
+    parameters = {
         "user": torch.ones(1, 1, dtype=torch.float64),
         "items": torch.tensor([[2.0], [-1.0]], dtype=torch.float64),
     }
-    both = Samples(np.array([0, 0]), np.array([0, 1]), np.array([1, 0], np.uint8))
-    loss = model.descend(leaves, both, Law.of(Sgd(), 1.0, np.float64))
+    both = PairSamples(np.array([0, 0]), np.array([0, 1]), np.array([1, 0], np.uint8))
+    loss = model.descend(parameters, both, StepRule.of(Sgd(), 1.0, np.float64))
     # log(1 + e^-2) + log(1 + e^-1); slopes (0.880797 - 1) / 2 and 0.268941 / 2
     assert loss == pytest.approx(0.1269280110 + 0.3132616875, abs=1e-9)
-    assert leaves["user"].item() == pytest.approx(1.2536736327, abs=1e-9)
-    assert leaves["items"].flatten().tolist() == pytest.approx(
+    assert parameters["user"].item() == pytest.approx(1.2536736327, abs=1e-9)
+    assert parameters["items"].flatten().tolist() == pytest.approx(
         [2.0596014611, -1.1344707107], abs=1e-9
     )
 
 
 def test_large_logits_neither_overflow_nor_stop() -> None:
-    leaves = {"user": torch.tensor([[1.0]]), "items": torch.tensor([[500.0], [-500.0]])}
-    wrong = Samples(np.array([0, 0]), np.array([0, 1]), np.array([0, 1], np.uint8))
-    loss = Mf(dim=1, optimiser=Sgd()).descend(leaves, wrong, Law.of(Sgd(), 1.0, np.float32))
+    parameters = {"user": torch.tensor([[1.0]]), "items": torch.tensor([[500.0], [-500.0]])}
+    wrong = PairSamples(np.array([0, 0]), np.array([0, 1]), np.array([0, 1], np.uint8))
+    loss = Mf(dim=1, optimiser=Sgd()).descend(
+        parameters, wrong, StepRule.of(Sgd(), 1.0, np.float32)
+    )
     assert loss == pytest.approx(1000.0)
-    assert leaves["items"].flatten().tolist() == pytest.approx([499.5, -499.5])
+    assert parameters["items"].flatten().tolist() == pytest.approx([499.5, -499.5])
 
 
 @each_learner
 def test_the_loss_goes_down_and_the_input_stays(model: PairModel) -> None:
     train = split_dataset(checkerboard(), CLEAN).train
-    leaves = model.start(train, 0)
-    kept = {leaf: value.clone() for leaf, value in leaves.items()}
-    losses, now = [], leaves
+    parameters = model.start(train, 0)
+    kept = {name: value.clone() for name, value in parameters.items()}
+    losses, now = [], parameters
     for number in range(1, 9):
         now, loss = model.epoch(now, train, 0, number)
         losses.append(loss)
     assert losses[-1] < 0.8 * losses[0]
-    assert all(torch.equal(leaves[leaf], value) for leaf, value in kept.items())
+    assert all(torch.equal(parameters[name], value) for name, value in kept.items())
 
 
 @each_model
 def test_scores_are_the_logits_of_single_pairs(model: PairModel) -> None:
-    leaves, _ = model.epoch(model.start(TRAIN, 0, torch.float64), TRAIN, 0, 1)
-    score_BI = model.score(leaves, np.array([5, 2]))
+    parameters, _ = model.epoch(model.start(TRAIN, 0, torch.float64), TRAIN, 0, 1)
+    score_BI = model.score(parameters, np.array([5, 2]))
     assert score_BI.shape == (2, TRAIN.n_items)
     tower, begin = {}, 0
-    for leaf, init in model.tower().items():
-        tower[leaf] = leaves[TOWER][0, begin : begin + init.count].reshape(init.shape)
+    for name, init in model.tower().items():
+        tower[name] = parameters[TOWER][0, begin : begin + init.count].reshape(init.shape)
         begin += init.count
     for b, user in enumerate((5, 2)):
         for item in (0, 7, 49):
-            pair = {leaf: leaves[leaf][[user]] for leaf in model.user_tables()}
-            pair |= {leaf: leaves[leaf][[item]] for leaf in model.item_tables()}
+            pair = {name: parameters[name][[user]] for name in model.user_tables()}
+            pair |= {name: parameters[name][[item]] for name in model.item_tables()}
             assert score_BI[b, item] == pytest.approx(model.logit(tower | pair).item(), abs=1e-12)
 
 
@@ -164,22 +174,22 @@ def test_a_users_first_row_depends_on_the_id_alone() -> None:
 @each_learner
 def test_a_newcomer_of_a_colour_gets_items_of_that_colour(model: PairModel) -> None:
     """A few epochs only: the items it belongs to are drawn as its negatives here."""
-    world = checkerboard()
-    train = split_dataset(world, CLEAN).train
-    colour_I = np.array([int(name[1:]) % 2 for name in world.interactions.items])
+    dataset = checkerboard()
+    train = split_dataset(dataset, CLEAN).train
+    colour_I = np.array([int(name[1:]) % 2 for name in dataset.interactions.items])
     right = []  # several seeds: in one of them rounding, another on each processor, moves an item
     for seed in range(4):
-        leaves = model.start(train, seed)
+        parameters = model.start(train, seed)
         for number in range(1, 7):
-            leaves, _ = model.epoch(leaves, train, seed, number)
-        kept = {leaf: value.clone() for leaf, value in leaves.items()}
+            parameters, _ = model.epoch(parameters, train, seed, number)
+        kept = {parameter: value.clone() for parameter, value in parameters.items()}
         for colour in (0, 1):
             history = np.flatnonzero(colour_I == colour)[:8]
-            score_I = model.score_newcomer(leaves, history, name=99, seed=seed, epochs=4)
+            score_I = model.score_newcomer(parameters, history, name=99, seed=seed, epochs=4)
             others = np.setdiff1d(np.arange(train.n_items), history)
             best = others[np.argsort(-score_I[others])[:12]]
             right.append((colour_I[best] == colour).mean())
-        assert all(torch.equal(leaves[leaf], value) for leaf, value in kept.items())
+        assert all(torch.equal(parameters[parameter], value) for parameter, value in kept.items())
     assert np.mean(right) > 0.85  # by chance 0.375: twelve of its colour among 32
 
 

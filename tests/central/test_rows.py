@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.central.rows import Law, step_rows, with_row_moments
+from tacit.central.rows import StepRule, step_rows, with_row_moments
 from tacit.core.optim import Adam, Sgd
 
 
@@ -14,34 +14,34 @@ def test_adam_agrees_with_torch_where_every_batch_reads_every_row() -> None:
     theirs = start.clone().requires_grad_()
     torch_adam = torch.optim.Adam([theirs], lr=0.01, weight_decay=0.1)
     adam = Adam(rate=0.01, weight_decay=0.1)
-    leaves = with_row_moments({"items": start.clone()}, adam)
+    parameters = with_row_moments({"items": start.clone()}, adam)
     row_N = np.array([2, 0, 1, 0])
     for _ in range(5):
         gradient_ND = generator.normal(size=(4, 5))
-        step_rows(leaves, "items", row_N, gradient_ND, Law.of(adam, 0.01, np.float64))
+        step_rows(parameters, "items", row_N, gradient_ND, StepRule.of(adam, 0.01, np.float64))
         theirs.grad = torch.zeros(3, 5, dtype=torch.float64)
         theirs.grad.index_add_(0, torch.from_numpy(row_N), torch.from_numpy(gradient_ND))
         torch_adam.step()
-    assert torch.allclose(leaves["items"], theirs.detach(), rtol=0, atol=1e-14)
+    assert torch.allclose(parameters["items"], theirs.detach(), rtol=0, atol=1e-14)
 
 
 def test_rows_that_nobody_reads_stand_still_with_their_moments() -> None:
     adam = Adam(rate=0.1)
-    leaves = with_row_moments({"items": torch.ones(2, 1)}, adam)
-    law, one = Law.of(adam, 0.1, np.float32), np.ones((1, 1), np.float32)
-    step_rows(leaves, "items", np.array([0]), one, law)
-    step_rows(leaves, "items", np.array([0]), one, law)
-    assert leaves["items/steps"].tolist() == [2, 0]
-    assert leaves["items"][1].item() == 1.0
-    assert leaves["items/second"][1].item() == 0.0
+    parameters = with_row_moments({"items": torch.ones(2, 1)}, adam)
+    step_rule, one = StepRule.of(adam, 0.1, np.float32), np.ones((1, 1), np.float32)
+    step_rows(parameters, "items", np.array([0]), one, step_rule)
+    step_rows(parameters, "items", np.array([0]), one, step_rule)
+    assert parameters["items/steps"].tolist() == [2, 0]
+    assert parameters["items"][1].item() == 1.0
+    assert parameters["items/second"][1].item() == 0.0
     # its first read is a first step, however late it comes
-    step_rows(leaves, "items", np.array([1]), one, law)
-    assert leaves["items"][1].item() == pytest.approx(0.9, abs=1e-6)
+    step_rows(parameters, "items", np.array([1]), one, step_rule)
+    assert parameters["items"][1].item() == pytest.approx(0.9, abs=1e-6)
 
 
 def test_decay_of_plain_descent_by_hand() -> None:
-    leaves = {"items": torch.tensor([[2.0], [3.0]])}
-    law = Law.of(Sgd(weight_decay=0.5), 0.1, np.float32)
-    step_rows(leaves, "items", np.array([0, 0]), np.ones((2, 1), np.float32), law)
+    parameters = {"items": torch.tensor([[2.0], [3.0]])}
+    step_rule = StepRule.of(Sgd(weight_decay=0.5), 0.1, np.float32)
+    step_rows(parameters, "items", np.array([0, 0]), np.ones((2, 1), np.float32), step_rule)
     # 2 - 0.1 * (1 + 1 + 0.5 * 2)
-    assert leaves["items"].flatten().tolist() == pytest.approx([1.7, 3.0])
+    assert parameters["items"].flatten().tolist() == pytest.approx([1.7, 3.0])

@@ -2,17 +2,17 @@
 
 import numpy as np
 
-from tacit.central.pairs import draw_epoch
+from tacit.central.pairs import draw_pairs
 from tacit.data.protocol import CLEAN, PFEDREC
 from tacit.data.sampling import Sampling, draw_samples
 from tacit.data.split import split_dataset
-from tacit.testing.worlds import ragged
+from tacit.testing.synthetic import ragged
 
 TRAIN = split_dataset(ragged(), CLEAN).train
 
 
 def test_each_user_has_the_samples_of_a_client() -> None:
-    drawn = draw_epoch(TRAIN, Sampling(), seed=3, number=7)
+    drawn = draw_pairs(TRAIN, Sampling(), seed=3, number=7)
     for user in range(TRAIN.n_users):
         item_N, label_N = draw_samples(TRAIN, user, Sampling(), seed=3, round_number=7, epoch=0)
         mine = drawn.user_N == user
@@ -21,13 +21,13 @@ def test_each_user_has_the_samples_of_a_client() -> None:
 
 
 def test_batches_mix_users() -> None:
-    drawn = draw_epoch(TRAIN, Sampling(), seed=0, number=1)
+    drawn = draw_pairs(TRAIN, Sampling(), seed=0, number=1)
     assert len(np.unique(drawn.user_N[:64])) > TRAIN.n_users / 2
 
 
 def test_epochs_and_seeds_differ_and_repeat() -> None:
     def items(seed: int, number: int) -> list[int]:
-        drawn: list[int] = draw_epoch(TRAIN, Sampling(), seed=seed, number=number).item_N.tolist()
+        drawn: list[int] = draw_pairs(TRAIN, Sampling(), seed=seed, number=number).item_N.tolist()
         return drawn
 
     assert items(0, 1) == items(0, 1)
@@ -46,7 +46,7 @@ def test_only_the_papers_pool_spares_held_out_items() -> None:
         }
         hit = False
         for number in range(1, 6):
-            drawn = draw_epoch(split.train, Sampling(), seed=0, number=number)
+            drawn = draw_pairs(split.train, Sampling(), seed=0, number=number)
             negative = drawn.label_N == 0
             pairs = zip(drawn.user_N[negative], drawn.item_N[negative], strict=True)
             hit |= any((int(user), int(item)) in held_out for user, item in pairs)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.central.pairs import TOWER, PairModel, Samples
+from tacit.central.pairs import TOWER, PairModel, PairSamples
 from tacit.central.tower import LANES, TowerModel
 from tacit.core.optim import Adam
 from tacit.core.types import Params
@@ -26,18 +26,18 @@ MODELS = (
 each_model = pytest.mark.parametrize("model", MODELS, ids=lambda m: f"{type(m).__name__}{m.layers}")
 
 
-def drawn(count: int) -> Samples:
+def drawn(count: int) -> PairSamples:
     generator = np.random.default_rng(3)
     label_N = generator.integers(0, 2, count).astype(np.uint8)
-    return Samples(
+    return PairSamples(
         generator.integers(0, N_USERS, count), generator.integers(0, N_ITEMS, count), label_N
     )
 
 
 def trained(model: TowerModel, count: int = 3 * LANES) -> Params:
-    leaves = model.start(TRAIN, 0, torch.float64)
-    model.descend(leaves, drawn(count), model.law(leaves, 1, N_ITEMS))
-    return leaves
+    parameters = model.start(TRAIN, 0, torch.float64)
+    model.descend(parameters, drawn(count), model.step_rule(parameters, 1, N_ITEMS))
+    return parameters
 
 
 @each_model
@@ -47,19 +47,22 @@ def test_chunks_of_a_batch_make_no_difference(model: TowerModel, batch: int) -> 
     model = replace(model, batch=batch)
     found = trained(model, 2 * LANES + 37)
     expected = model.start(TRAIN, 0, torch.float64)
-    samples, law = drawn(2 * LANES + 37), model.law(expected, 1, N_ITEMS)
-    loss = PairModel.descend(model, expected, samples, law)
+    samples, step_rule = drawn(2 * LANES + 37), model.step_rule(expected, 1, N_ITEMS)
+    loss = PairModel.descend(model, expected, samples, step_rule)
     again = model.start(TRAIN, 0, torch.float64)
-    assert model.descend(again, samples, law) == pytest.approx(loss, rel=1e-12)
-    for leaf, value in expected.items():
-        assert torch.allclose(found[leaf], value, rtol=0, atol=1e-10), leaf
+    assert model.descend(again, samples, step_rule) == pytest.approx(loss, rel=1e-12)
+    for name, value in expected.items():
+        assert torch.allclose(found[name], value, rtol=0, atol=1e-10), name
 
 
 @each_model
 def test_scores_are_those_of_the_logit(model: TowerModel) -> None:
-    leaves = trained(model)
-    rows = {leaf: leaves[leaf][:7] for leaf in model.user_tables()}
-    found, expected = model.score_rows(leaves, rows), PairModel.score_rows(model, leaves, rows)
+    parameters = trained(model)
+    rows = {name: parameters[name][:7] for name in model.user_tables()}
+    found, expected = (
+        model.score_rows(parameters, rows),
+        PairModel.score_rows(model, parameters, rows),
+    )
     assert found.shape == (7, N_ITEMS)
     assert found == pytest.approx(expected, abs=1e-13)
     assert np.ptp(found) > 1e-3
@@ -67,16 +70,16 @@ def test_scores_are_those_of_the_logit(model: TowerModel) -> None:
 
 @each_model
 def test_equal_items_tie_wherever_they_stand(model: TowerModel) -> None:
-    leaves = {leaf: value.float() for leaf, value in trained(model).items()}
-    for leaf in model.item_tables():
-        leaves[leaf][:] = leaves[leaf][0].clone()
-    score_BI = model.score(leaves, np.arange(N_USERS))
+    parameters = {name: value.float() for name, value in trained(model).items()}
+    for name in model.item_tables():
+        parameters[name][:] = parameters[name][0].clone()
+    score_BI = model.score(parameters, np.arange(N_USERS))
     assert score_BI.dtype == np.float32
     assert (score_BI == score_BI[:, :1]).all()
 
 
 @each_model
 def test_scores_that_are_not_numbers_are_seen(model: TowerModel) -> None:
-    leaves = trained(model)
-    leaves[TOWER][0, 0] = float("nan")
-    assert np.isnan(model.score(leaves, np.arange(2))).all()
+    parameters = trained(model)
+    parameters[TOWER][0, 0] = float("nan")
+    assert np.isnan(model.score(parameters, np.arange(2))).all()

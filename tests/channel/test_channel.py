@@ -8,7 +8,7 @@ import torch
 
 from tacit.experiment.prepare import prepare
 from tacit.experiment.resolve import resolve
-from tacit.experiment.trainer import FederatedCourse
+from tacit.experiment.trainer import Trainer
 from tacit.parts.channel import Clip, Dense, Gaussian, Laplace
 from tacit.testing import ChannelTests
 
@@ -59,15 +59,15 @@ def test_a_neutral_link_takes_no_sentence_away(battery) -> None:
 
     def reads(*channel: object) -> list[str]:
         method = replace(experiment.method, channel=channel)
-        return FederatedCourse(replace(experiment, method=method), train, 1).server_reads()
+        return Trainer(replace(experiment, method=method), train, 1).disclosure().sentences()
 
     plain = reads(*battery.before)
-    assert Dense().says() in plain
+    assert Dense().interpretation() in plain
     with_it = reads(*battery.before, battery.neutral)
     assert set(plain) <= set(with_it)
-    assert len(set(with_it) - set(plain)) == bool(battery.neutral.says())
+    assert len(set(with_it) - set(plain)) == bool(battery.neutral.interpretation())
     if "noise" in battery.link.gives:
         assert with_it == plain
         noisy = reads(*battery.before, battery.link)
-        assert Dense().says() not in noisy
-        assert battery.link.says() in noisy
+        assert Dense().interpretation() not in noisy
+        assert battery.link.interpretation() in noisy

@@ -39,7 +39,7 @@ def tacit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Captur
 
 @pytest.fixture(scope="session")
 def plays(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """60 people and 40 items of a planted world, as a CSV file with column names of its own."""
+    """60 people and 40 items of a planted dataset, as a CSV file with column names of its own."""
     from tacit.data.planted import planted_dataset
 
     rows = planted_dataset(n_users=60, n_items=40, mean_history=12.0).interactions

@@ -15,7 +15,7 @@ from tacit.data.planted import planted_dataset
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
 
-OTHER = planted_dataset(seed=5)  # another world of the same words and figures
+OTHER = planted_dataset(seed=5)  # another dataset of the same words and figures
 
 
 @pytest.fixture(scope="module")
@@ -162,10 +162,10 @@ def test_mistakes_that_need_files(tacit):
 
 
 def write_dataset(folder: Path, extra: bool) -> None:
-    """The small world with titles; with `extra`, ten people have `new-1`, half of them as the last
-    item that they chose."""
-    world = planted_dataset(n_users=60, n_items=40, mean_history=12.0)
-    rows, titles = world.interactions, [*world.texts["title"]]
+    """The small dataset with titles; with `extra`, ten people have `new-1`, half of them as the
+    last item that they chose."""
+    dataset = planted_dataset(n_users=60, n_items=40, mean_history=12.0)
+    rows, titles = dataset.interactions, [*dataset.texts["title"]]
     users = [rows.users[code] for code in rows.user_N]
     items = [rows.items[code] for code in rows.item_N]
     assert rows.time_N is not None

@@ -55,7 +55,7 @@ def test_evaluate_without_the_data(tacit, plays, tmp_path):
     copy.unlink()
     answer = json.loads(tacit("evaluate", "one", "--json").out)
     assert answer["breakdown"] is None
-    assert "No breakdown by warmth: There is no source" in answer["notes"][0]
+    assert "No breakdown by seen and unseen items: There is no source" in answer["notes"][0]
     assert answer["metrics"]["full"]["HR@10"] > 0
 
 

@@ -4,65 +4,61 @@ from __future__ import annotations
 
 import importlib.util
 import sys
-import types
 
 import numba
 import pytest
 from numba.core import event
 
 from tacit.cli import progress
-from tacit.experiment.prepare import prepare
+from tacit.experiment.callbacks import Validation
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
 
-RECORD = {
-    "round": 2,
-    "loss": 0.5,
-    "valid": {"full": {"NDCG@10": 0.25}, "sampled99": {"NDCG@10": 0.75}},
-}
+FOUND = Validation(2, "NDCG@10", 0.25, 0.25, 2, {"full": {"NDCG@10": 0.25}})
 
 
 def play() -> progress.Bar:
     experiment = resolve("fedmf", rounds=4, seed=3)
     bar = progress.Bar()
-    bar.begin(experiment, prepare(experiment), "fused", 4)
-    bar.round(RECORD, 0.25)
+    bar.begin(experiment, 4, "fused")
+    bar.validation(FOUND)
+    bar.round(2, 0.5)
     return bar
 
 
 def test_short_runs_say_nothing(capsys):
-    play().end()
+    play().end(None)
     assert capsys.readouterr() == ("", "")
 
 
 def test_long_runs_say_a_line(capsys, monkeypatch):
     monkeypatch.setattr(progress, "LINE_SECONDS", -1.0)
-    play().end()
+    play().end(None)
     out, err = capsys.readouterr()
     assert out == ""
     assert err == "fedmf, seed 3: round 2/4 loss 0.5000  NDCG@10 0.2500  best 0.2500\n"
 
 
 @pytest.mark.parametrize(
-    ("arguments", "shown"),
+    ("arguments", "selected_by"),
     [
-        ({"method": "pfedrec", "plugins": ["ridge"], "sets": ["backbone.dim=4"]}, "Recall@20 0."),
-        ({"method": "fedmf", "sets": ["protocol.select_metric=HR@15+30"]}, "HR@10 0."),
-        ({"method": "fedmf", "sets": ["protocol.select_metric=MRR@7"]}, "HR@"),
-        ({"method": "ease"}, "NDCG@10 0."),
-        ({"method": "pfedrec", "protocol": "paper"}, "HR@10 0."),
+        (
+            {"method": "pfedrec", "plugins": ["ridge"], "sets": ["backbone.dim=4"]},
+            "Recall@20+50+100",
+        ),
+        ({"method": "fedmf", "sets": ["protocol.select_metric=HR@15+30"]}, "HR@15+30"),
+        ({"method": "fedmf", "sets": ["protocol.select_metric=MRR@7"]}, "MRR@7"),
+        ({"method": "ease"}, "NDCG@10"),
+        ({"method": "pfedrec", "protocol": "paper"}, "HR@10"),
     ],
 )
-def test_validation_is_shown_whatever_selects(capsys, monkeypatch, tmp_path, arguments, shown):
-    """The lines of real runs; `best` says of what it is where that is another metric."""
+def test_what_selects_is_shown(capsys, monkeypatch, tmp_path, arguments, selected_by):
+    """The lines of real runs."""
     monkeypatch.setattr(progress, "LINE_SECONDS", -1.0)
-    experiment = resolve(**arguments, rounds=1)
-    run(experiment, tmp_path / "one", watch=progress.Bar())
+    run(resolve(**arguments, rounds=1), tmp_path / "one", callbacks=progress.Bar())
     said = capsys.readouterr().err
-    assert f" {shown}" in said
-    selected_by = experiment.protocol.select_metric
-    assert ("best 0." in said) == (f"{selected_by} 0." in said.split("best")[0])
-    assert selected_by in said
+    assert f" {selected_by} 0." in said
+    assert " best 0." in said
 
 
 def test_a_bar_on_a_terminal(capsys, monkeypatch):
@@ -71,21 +67,9 @@ def test_a_bar_on_a_terminal(capsys, monkeypatch):
     assert bar.progress is not None
     (task,) = bar.progress.tasks
     assert (task.completed, task.total) == (2, 4)
-    bar.end()
+    bar.end(None)
     assert bar.progress is None
     assert capsys.readouterr().out == ""
-
-
-def test_bench_hands_its_lines_on(tacit, monkeypatch):
-    def bench(report, *, quick=False):
-        report(f"quick is {quick}")
-        return {"rounds": 3}
-
-    module = types.SimpleNamespace(bench=bench)
-    monkeypatch.setitem(sys.modules, "tacit.benchmarks.bench", module)
-    assert tacit("bench", "--quick").out == "quick is True\n"
-    said = tacit("bench", "--json")
-    assert (said.out, said.err) == ('{\n "rounds": 3\n}\n', "quick is False\n")
 
 
 @pytest.fixture

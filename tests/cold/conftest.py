@@ -1,4 +1,4 @@
-"""A toy world: rows are a linear function of features, plus a little noise."""
+"""A toy dataset: rows are a linear function of features, plus a little noise."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from tacit.core.cold import ColdStart
+from tacit.core.parts import ColdStart
 
 
 @dataclass(frozen=True, eq=False)

@@ -66,10 +66,10 @@ def test_a_standardised_space_does_not_care_where_the_table_lies(toy: Any) -> No
         p = part.fit(first, table, toy.feature_WF, 1, np.random.default_rng(1))
         rows.append(part.generate(p, toy.feature_CF, noise))
     torch.testing.assert_close(rows[1], 10 * rows[0] + shift, rtol=1e-3, atol=1e-3)
-    law = part.fit(first, toy.warm_WD, toy.feature_WF, 1, np.random.default_rng(1))
-    torch.testing.assert_close(law["table.mean"], toy.warm_WD.mean(0))
+    distribution = part.fit(first, toy.warm_WD, toy.feature_WF, 1, np.random.default_rng(1))
+    torch.testing.assert_close(distribution["table.mean"], toy.warm_WD.mean(0))
     spread = (toy.warm_WD - toy.warm_WD.mean(0)).square().mean().sqrt()
-    torch.testing.assert_close(law["table.deviation"], spread)
+    torch.testing.assert_close(distribution["table.deviation"], spread)
 
 
 def test_a_table_without_spread_is_no_division_by_zero(toy: Any) -> None:

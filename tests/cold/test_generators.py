@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from tacit import streams
-from tacit.core.cold import ColdStart
+from tacit.core.codec import assign, decode, encode
 from tacit.core.optim import Adam, Sgd
+from tacit.core.parts import ColdStart
 from tacit.data.dataset import Modalities
 from tacit.errors import TacitError
-from tacit.experiment.codec import assign, decode, encode
 from tacit.parts.cold.diffusion import Diffusion
 from tacit.parts.cold.features import Features
 from tacit.parts.cold.mapping import Mapping
@@ -67,19 +67,19 @@ def test_a_nested_field_is_set_by_its_path() -> None:
 
 
 @every_part
-def test_a_fit_is_pure_and_keeps_the_leaves_named_and_typed(part: ColdStart, toy: Any) -> None:
+def test_a_fit_is_pure_and_keeps_the_parameters_named_and_typed(part: ColdStart, toy: Any) -> None:
     first = part.begin(8, 6, np.random.default_rng(0))
-    copy = {name: leaf.clone() for name, leaf in first.items()}
+    copy = {name: parameter.clone() for name, parameter in first.items()}
     table = toy.warm_WD.clone()
     one, two = (
         part.fit(first, toy.warm_WD, toy.feature_WF, 1, np.random.default_rng(7)) for _ in range(2)
     )
     assert torch.equal(table, toy.warm_WD)
     assert set(one) == set(first)
-    for name, leaf in first.items():
-        assert torch.equal(leaf, copy[name])
+    for name, parameter in first.items():
+        assert torch.equal(parameter, copy[name])
         assert torch.equal(one[name], two[name])
-        assert one[name].dtype == leaf.dtype
+        assert one[name].dtype == parameter.dtype
         assert not one[name].requires_grad
     noise = toy.cold_CD.new_ones(100, part.noise, 8)
     for p in (first, one):

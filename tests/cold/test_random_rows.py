@@ -1,4 +1,4 @@
-"""Random rows have the warm table's law, and rank at chance."""
+"""Random rows have the warm table's distribution, and rank at chance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from tacit.parts.cold.simple import RandomRows
 
 
-def test_rows_have_the_law_of_the_table() -> None:
+def test_rows_have_the_distribution_of_the_table() -> None:
     generator = np.random.default_rng(0)
     drawn = generator.normal(size=(300, 3)) * [1.0, 5.0, 0.0] + [0.0, 2.0, -1.0]
     table = torch.from_numpy(drawn.astype(np.float32))

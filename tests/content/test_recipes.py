@@ -36,17 +36,17 @@ def test_a_manifest_tells_everything(folder: Path) -> None:
     assert recipes_of(str(folder / "interactions.csv"), ["words"]) == {"words": recipe}
 
 
-def test_the_planted_world_is_made_by_its_recipes() -> None:
-    world, recipes = planted_dataset(), recipes_of("planted", ["text", "image", "sound"])
+def test_the_planted_dataset_is_made_by_its_recipes() -> None:
+    dataset, recipes = planted_dataset(), recipes_of("planted", ["text", "image", "sound"])
     assert list(recipes) == ["text", "image"]
-    first = [" ".join(world.texts[column][0] for column in recipes["text"].columns)]
+    first = [" ".join(dataset.texts[column][0] for column in recipes["text"].columns)]
     row_1F = recipes["text"].encoder().encode(first)
-    assert (row_1F[0] == world.modalities["text"].value_IF[0]).all()
+    assert (row_1F[0] == dataset.modalities["text"].value_IF[0]).all()
     from PIL import Image
 
-    picture = Image.fromarray(world.truth["image_IHWC"][0])
+    picture = Image.fromarray(dataset.truth["image_IHWC"][0])
     row_1F = recipes["image"].encoder().encode([picture])
-    np.testing.assert_array_equal(row_1F[0], world.modalities["image"].value_IF[0])
+    np.testing.assert_array_equal(row_1F[0], dataset.modalities["image"].value_IF[0])
 
 
 def altered(folder: Path, **fields: object) -> Recipe:

@@ -11,7 +11,7 @@ import pytest
 from tacit.core.compose import compose
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
-from tacit.core.types import Init, Task
+from tacit.core.types import Initializer, Task
 from tacit.data.dataset import Modalities
 from tacit.data.sampling import Sampling
 from tacit.errors import TacitError
@@ -59,11 +59,11 @@ def test_noise_where_nothing_is_sent() -> None:
     )
 
 
-def test_shared_leaves_where_nothing_is_sent() -> None:
+def test_shared_parameters_where_nothing_is_sent() -> None:
     assert refusal(replace(fedncf(dim=4, layers=(2, 1)), sync=Isolated())) == (
-        "Isolated sends no changes after a round, so what clients learn of the shared leaf "
-        "'mlp.b0' would be lost; keep the scorer private (--set backbone.scorer=private), or use "
-        "Replace()."
+        "Isolated sends no changes after a round, so what clients learn of the shared parameter "
+        "'mlp.b0' would be lost; keep the scorer private (sets=['backbone.scorer=private']), or "
+        "use Replace()."
     )
 
 
@@ -73,8 +73,8 @@ def test_noise_with_weights_by_examples() -> None:
     )
     assert refusal(method) == (
         "Noise in the channel is drawn for clients that count for at most one, but the server "
-        "weights them by their examples; bound the weights (--set server.cap=100), or let clients "
-        "count alike (--set server.weights=uniform)."
+        "weights them by their examples; bound the weights (sets=['server.cap=100']), or let "
+        "clients count alike (sets=['server.weights=uniform'])."
     )
     compose(replace(method, server=Mean("examples", cap=100)), Task(2, 3))
 
@@ -97,7 +97,7 @@ def test_persistent_items() -> None:
     local = replace(fedmf().local, items=Adam(lifetime="persistent"))
     assert refusal(replace(fedmf(), local=local)) == (
         "local.items keeps its optimiser state for ever, but a client's item rows change from "
-        "round to round; begin it anew in every round (--set local.items.lifetime=round)."
+        "round to round; begin it anew in every round (sets=['local.items.lifetime=round'])."
     )
     kept = replace(fedmf().local, model=Adam(lifetime="persistent"))
     compose(replace(fedmf(), local=kept), Task(2, 3))
@@ -170,16 +170,16 @@ def test_a_tower_that_does_not_end_in_one_logit(layers: tuple[int, ...]) -> None
 
 @dataclass(frozen=True)
 class SharesTheUser(IdOnly):
-    """An encoder that makes a shared leaf by the name of a private one."""
+    """An encoder that makes a shared parameter by the name of a private one."""
 
-    def shared(self, width: int, content: Modalities | None) -> dict[str, Init]:
-        return {"user": Init((2,))}
+    def shared(self, width: int, content: Modalities | None) -> dict[str, Initializer]:
+        return {"user": Initializer((2,))}
 
 
-def test_a_leaf_is_shared_or_private() -> None:
+def test_a_parameter_is_shared_or_private() -> None:
     assert refusal(Method(DotProduct(2), items=SharesTheUser())) == (
-        "Leaf 'user' is made both as shared and as private; a leaf is one or the other: rename it "
-        "in one of the two parts."
+        "Parameter 'user' is made both as shared and as private; a parameter is one or the other: "
+        "rename it in one of the two parts."
     )
 
 
@@ -200,14 +200,14 @@ def test_floats_of_ml_100k(method: Method, on_client: int, exchanged: int) -> No
     assert algorithm.floats_up == exchanged
 
 
-def test_leaves_and_their_optimisers() -> None:
+def test_parameters_and_their_optimisers() -> None:
     algorithm = compose(fedncf(dim=4, layers=(2, 1)), Task(2, 3))
-    assert algorithm.model_leaves == ("mlp.b0", "mlp.b1", "mlp.w0", "mlp.w1", "user")
+    assert algorithm.model_parameters == ("mlp.b0", "mlp.b1", "mlp.w0", "mlp.w1", "user")
     assert set(algorithm.private) == {"user"}
     assert algorithm.shared["items"].shape == (3, 4)
     assert algorithm.optimiser("items") is algorithm.method.local.items
     assert algorithm.optimiser("mlp.w0") is algorithm.method.local.model
     alone = compose(local_only(dim=4), Task(2, 3))
-    assert alone.row_leaves == ("items.own",)
+    assert alone.row_parameters == ("items.own",)
     assert alone.shared == {}
     assert alone.private["items.own"].same

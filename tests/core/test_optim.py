@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
+from tacit.core.capabilities import is_plain_descent
 from tacit.core.optim import Adam, Sgd, scheduled_rate
 
 
@@ -18,10 +19,10 @@ def test_sgd_with_weight_decay_by_hand() -> None:
     assert value.tolist() == [2.0, -4.0]
 
 
-def test_sgd_has_no_state_unless_it_decays() -> None:
-    assert Sgd().stateless
-    assert not Sgd(weight_decay=1e-9).stateless
-    assert not Adam().stateless
+def test_sgd_is_plain_descent_unless_it_decays() -> None:
+    assert is_plain_descent(Sgd())
+    assert not is_plain_descent(Sgd(weight_decay=1e-9))
+    assert not is_plain_descent(Adam())
 
 
 @pytest.mark.parametrize("weight_decay", [0.0, 0.3])
@@ -70,7 +71,7 @@ def test_a_block_of_clients_with_different_step_counts_steps_as_each_alone() -> 
         values.append(value)
         states.append(state)
     block = torch.stack(values)
-    together = {slot: torch.stack([state[slot] for state in states]) for slot in states[0]}
+    together = {key: torch.stack([state[key] for state in states]) for key in states[0]}
     assert together["steps"].shape == adam.init(block, 1)["steps"].shape == (3,)
     gradient = torch.randn(3, 2, 4, generator=generator, dtype=torch.float64)
     stepped, after = adam.update(block, gradient, together, 0.1)

@@ -108,7 +108,7 @@ def test_unknown_role(tmp_path: Path) -> None:
 def test_no_usual_names(tmp_path: Path) -> None:
     said = message(written(tmp_path, "client,product,moment\n1,2,3\n"))
     assert "it has client, product, moment" in said
-    assert "--columns user=NAME" in said
+    assert "columns={'user': 'NAME', 'item': 'NAME', 'time': 'NAME'}" in said
 
 
 def test_one_column_for_two_roles(tmp_path: Path) -> None:

@@ -22,9 +22,9 @@ COLD = among_cold_items(CLEAN)
 
 
 def test_items_are_parted_six_to_one_to_three_and_interactions_follow():
-    world = planted_dataset()
-    split = split_dataset(world, COLD)
-    part_I = part_of_items(world, COLD.split)
+    dataset = planted_dataset()
+    split = split_dataset(dataset, COLD)
+    part_I = part_of_items(dataset, COLD.split)
     sizes = np.bincount(part_I)
     assert np.abs(sizes - np.array([0.6, 0.1, 0.3]) * len(part_I)).max() <= 1
     train, valid, test = (
@@ -35,28 +35,28 @@ def test_items_are_parted_six_to_one_to_three_and_interactions_follow():
     assert not train & test
     assert not valid & test
     held_out = len(split.valid.relevant.item_N) + len(split.test.relevant.item_N)
-    assert len(split.train.positives.item_N) + held_out == len(world.interactions)
+    assert len(split.train.positives.item_N) + held_out == len(dataset.interactions)
 
 
 def test_every_evaluated_user_has_train_data():
     rows = Interactions.from_ids(["a"] * 9 + ["b"], [*"abcdefghi", "c"])
     for seed in range(20):
-        world = Dataset("few", rows)
-        split = split_dataset(world, replace(COLD, split=replace(COLD_SPLIT, seed=seed)))
+        dataset = Dataset("few", rows)
+        split = split_dataset(dataset, replace(COLD, split=replace(COLD_SPLIT, seed=seed)))
         assert (split.train.positives.size_U[split.test.user_E] > 0).all()
 
 
 def test_an_items_part_depends_on_its_id_and_the_seed_alone():
     items = [f"i{n}" for n in range(50)]
-    world = Dataset("one", Interactions.from_ids(["u"] * 50, items))
+    dataset = Dataset("one", Interactions.from_ids(["u"] * 50, items))
     turned = Dataset("two", Interactions.from_ids(["u"] * 50, items[::-1]))
     for seed in (0, 1):
         rule = replace(COLD_SPLIT, seed=seed)
-        one = dict(zip(world.interactions.items, part_of_items(world, rule), strict=True))
+        one = dict(zip(dataset.interactions.items, part_of_items(dataset, rule), strict=True))
         two = dict(zip(turned.interactions.items, part_of_items(turned, rule), strict=True))
         assert one == two
-    other = part_of_items(world, replace(COLD_SPLIT, seed=1))
-    assert (part_of_items(world, COLD_SPLIT) != other).any()
+    other = part_of_items(dataset, replace(COLD_SPLIT, seed=1))
+    assert (part_of_items(dataset, COLD_SPLIT) != other).any()
 
 
 def test_cold_items_do_not_exist_in_training():
@@ -94,7 +94,7 @@ def test_ranked_together_only_own_items_are_masked():
 
 def test_others_are_masked_only_under_a_cold_split():
     protocol = Protocol(name="odd", valid_mask="others")
-    with pytest.raises(TacitError, match="use --split cold"):
+    with pytest.raises(TacitError, match="use split='cold'"):
         split_dataset(planted_dataset(), protocol)
 
 

@@ -205,7 +205,7 @@ READS: dict[str, tuple[str, Callable[[Path], object]]] = {
     "feature ids": ("text_item_ids.txt", read_feature_ids),
     "items": ("items.csv", read_items),
     "configuration": ("run.toml", read_config),
-    "history": ("history.txt", lambda path: read_history(path, None, None)),  # type: ignore[arg-type]
+    "history": ("history.txt", read_history),
     "manifest": ("few.toml", read_manifest),
     "address": ("few.csv", fetched),
 }

@@ -1,4 +1,4 @@
-"""The planted world: what it promises about structure, words, pictures and truth."""
+"""The planted dataset: what it promises about structure, words, pictures and truth."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tacit.errors import TacitError
 
 
 @pytest.fixture(scope="module")
-def world() -> Dataset:
+def dataset() -> Dataset:
     return planted_dataset()
 
 
@@ -58,10 +58,10 @@ def test_structure_can_be_learnt_and_popularity_counts_for_something(seed: int) 
     assert learnt > 1.5 * popular
 
 
-def test_structure_is_there_for_every_kind_of_person(world: Dataset) -> None:
-    split = split_dataset(world, CLEAN)
+def test_structure_is_there_for_every_kind_of_person(dataset: Dataset) -> None:
+    split = split_dataset(dataset, CLEAN)
     hits = hit_rate(ease(train_matrix(split)), split.test)
-    by_text_U = world.truth["modality_preference_U"]
+    by_text_U = dataset.truth["modality_preference_U"]
     popular = train_matrix(split).sum(axis=0)
     base = hit_rate(np.tile(popular, (len(by_text_U), 1)), split.test).mean()
     for kind in (0.0, 0.5, 1.0):
@@ -69,8 +69,8 @@ def test_structure_is_there_for_every_kind_of_person(world: Dataset) -> None:
         assert hits[by_text_U == kind].mean() > 1.3 * base
 
 
-def test_text_people_follow_genres_and_image_people_follow_styles(world: Dataset) -> None:
-    rows, truth = world.interactions, world.truth
+def test_text_people_follow_genres_and_image_people_follow_styles(dataset: Dataset) -> None:
+    rows, truth = dataset.interactions, dataset.truth
     agreement = {}
     for sense in ("text", "image"):
         match_UI = truth[f"{sense}_taste_UK"] @ truth[f"{sense}_latent_IK"].T
@@ -81,17 +81,17 @@ def test_text_people_follow_genres_and_image_people_follow_styles(world: Dataset
     assert agreement["image"][0] > agreement["image"][1] > 0.1 > abs(agreement["image"][2])
 
 
-def test_genre_and_style_are_separate_factors(world: Dataset) -> None:
-    genre_I = world.truth["text_latent_IK"].argmax(axis=1)
-    style_I = world.truth["image_latent_IK"].argmax(axis=1)
+def test_genre_and_style_are_separate_factors(dataset: Dataset) -> None:
+    genre_I = dataset.truth["text_latent_IK"].argmax(axis=1)
+    style_I = dataset.truth["image_latent_IK"].argmax(axis=1)
     table = np.zeros((6, 6))
     np.add.at(table, (genre_I, style_I), 1)
     expected = table.sum(axis=1)[:, None] * table.sum(axis=0) / table.sum()
     assert ((table - expected) ** 2 / expected).sum() < 52.6  # 0.999, 25 degrees of freedom
 
 
-def test_shape_of_the_data(world: Dataset) -> None:
-    rows = world.interactions
+def test_shape_of_the_data(dataset: Dataset) -> None:
+    rows = dataset.interactions
     assert (rows.n_users, rows.n_items) == (300, 240)
     size_U = np.bincount(rows.user_N)
     assert size_U.min() >= SHORTEST_HISTORY
@@ -100,13 +100,13 @@ def test_shape_of_the_data(world: Dataset) -> None:
     assert len(np.unique(rows.user_N * 240 + rows.item_N)) == len(rows)
     assert rows.time_N is not None
     assert (np.diff(rows.time_N) >= 0).all()  # a log, in order of time
-    assert sorted(world.modalities) == ["image", "text"]
-    by_time = split_dataset(world, Protocol(split=SplitRule(kind="global_time")))
+    assert sorted(dataset.modalities) == ["image", "text"]
+    by_time = split_dataset(dataset, Protocol(split=SplitRule(kind="global_time")))
     assert by_time.counts["evaluated_users"] > 150
 
 
-def test_codes_follow_first_appearance_and_truth_follows_codes(world: Dataset) -> None:
-    rows, truth = world.interactions, world.truth
+def test_codes_follow_first_appearance_and_truth_follows_codes(dataset: Dataset) -> None:
+    rows, truth = dataset.interactions, dataset.truth
     for code_N in (rows.user_N, rows.item_N):
         _, first = np.unique(code_N, return_index=True)
         assert (np.diff(first) > 0).all()
@@ -123,19 +123,19 @@ def test_codes_follow_first_appearance_and_truth_follows_codes(world: Dataset) -
     assert np.allclose(score_UI, 8.0 * liking_UI + truth["popularity_I"])
 
 
-def test_words_tell_the_genre(world: Dataset) -> None:
-    titles, descriptions = world.texts["title"], world.texts["description"]
+def test_words_tell_the_genre(dataset: Dataset) -> None:
+    titles, descriptions = dataset.texts["title"], dataset.texts["description"]
     assert len(set(titles)) == len(titles) == len(descriptions) == 240
     vocabulary = [set(genre.things) for genre in GENRES]
     guesses = []
     for item, (title, description) in enumerate(zip(titles, descriptions, strict=True)):
         _, adjective, noun = title.split()
-        genre = GENRES[world.truth["text_latent_IK"][item].argmax()]
+        genre = GENRES[dataset.truth["text_latent_IK"][item].argmax()]
         assert adjective in genre.adjectives
         assert noun in genre.nouns
         words = set(description.replace(",", " ").replace(".", " ").split())
         guesses.append(np.argmax([len(words & things) for things in vocabulary]))
-    truth_I = world.truth["text_latent_IK"].argmax(axis=1)
+    truth_I = dataset.truth["text_latent_IK"].argmax(axis=1)
     assert np.mean(np.array(guesses) == truth_I) > 0.85
 
 
@@ -145,11 +145,11 @@ def test_no_word_belongs_to_two_genres() -> None:
         assert len(words) == len(set(words))
 
 
-def test_pictures_tell_the_style(world: Dataset) -> None:
-    image_IHWC = world.truth["image_IHWC"]
+def test_pictures_tell_the_style(dataset: Dataset) -> None:
+    image_IHWC = dataset.truth["image_IHWC"]
     assert image_IHWC.shape == (240, 32, 32, 3)
     assert image_IHWC.dtype == np.uint8
-    style_I = world.truth["image_latent_IK"].argmax(axis=1)
+    style_I = dataset.truth["image_latent_IK"].argmax(axis=1)
     flat_IP = image_IHWC.reshape(240, -1).astype(float)
     half = np.arange(240) % 2 == 0
     centre_KP = np.stack([flat_IP[half & (style_I == style)].mean(axis=0) for style in range(6)])
@@ -157,29 +157,29 @@ def test_pictures_tell_the_style(world: Dataset) -> None:
     assert np.mean(distance_IK.argmin(axis=1) == style_I[~half]) > 0.9
 
 
-def test_same_seed_same_world(world: Dataset) -> None:
+def test_same_seed_same_dataset(dataset: Dataset) -> None:
     again, other = planted_dataset(0), planted_dataset(1)
-    assert np.array_equal(again.interactions.item_N, world.interactions.item_N)
-    assert again.texts == world.texts
-    for name, value in world.truth.items():
+    assert np.array_equal(again.interactions.item_N, dataset.interactions.item_N)
+    assert again.texts == dataset.texts
+    for name, value in dataset.truth.items():
         assert np.array_equal(again.truth[name], value), name
-    assert not np.array_equal(other.interactions.item_N[:100], world.interactions.item_N[:100])
+    assert not np.array_equal(other.interactions.item_N[:100], dataset.interactions.item_N[:100])
 
 
-def test_rules_reach_the_truth(world: Dataset) -> None:
-    rows = world.interactions
-    kept = world.keep((rows.user_N >= 100) & (rows.item_N % 2 == 1), "some")
+def test_rules_reach_the_truth(dataset: Dataset) -> None:
+    rows = dataset.interactions
+    kept = dataset.keep((rows.user_N >= 100) & (rows.item_N % 2 == 1), "some")
     users = [rows.users.index(name) for name in kept.interactions.users]
     items = [rows.items.index(name) for name in kept.interactions.items]
     assert (len(users), len(items)) == (200, 120)
     for name, wanted in (
-        ("true_score_UI", world.truth["true_score_UI"][np.ix_(users, items)]),
-        ("image_IHWC", world.truth["image_IHWC"][items]),
-        ("text_taste_UK", world.truth["text_taste_UK"][users]),
-        ("modality_preference_U", world.truth["modality_preference_U"][users]),
+        ("true_score_UI", dataset.truth["true_score_UI"][np.ix_(users, items)]),
+        ("image_IHWC", dataset.truth["image_IHWC"][items]),
+        ("text_taste_UK", dataset.truth["text_taste_UK"][users]),
+        ("modality_preference_U", dataset.truth["modality_preference_U"][users]),
     ):
         assert np.array_equal(kept.truth[name], wanted), name
-    assert kept.texts["title"] == tuple(world.texts["title"][item] for item in items)
+    assert kept.texts["title"] == tuple(dataset.texts["title"][item] for item in items)
 
 
 def test_other_sizes_and_time() -> None:
@@ -195,6 +195,6 @@ def test_other_sizes_and_time() -> None:
 @pytest.mark.parametrize(
     "sizes", [{"n_users": 0}, {"n_items": 20}, {"mean_history": 8.0}, {"n_items": -1}]
 )
-def test_impossible_worlds(sizes: dict[str, int]) -> None:
+def test_impossible_datasets(sizes: dict[str, int]) -> None:
     with pytest.raises(TacitError, match="cannot be made; use at least 1 user, 24 items"):
         planted_dataset(**sizes)

@@ -161,14 +161,12 @@ def test_a_path_is_read_with_the_callers_rules(home: Path) -> None:
 
 
 def test_columns_of_a_source_are_known(home: Path) -> None:
-    with pytest.raises(TacitError, match="leave out --columns"):
+    with pytest.raises(TacitError, match="leave out columns="):
         load("ml-100k", columns={"user": "x"})
 
 
 def test_planted_takes_no_rules() -> None:
-    with pytest.raises(
-        TacitError, match="leave out --columns, --min-user, --min-rating and --core"
-    ):
+    with pytest.raises(TacitError, match="leave out columns=, min_user=, min_rating= and core="):
         load("planted", min_user=3)
 
 

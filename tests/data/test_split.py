@@ -209,9 +209,9 @@ def test_released_is_by_labels_where_the_file_has_them_and_by_time_elsewhere() -
 def test_the_fedmr_protocol_is_marked() -> None:
     assert not FEDMR.is_clean
     assert not FEDMR.keeps_clean
-    # every one of its habits is enough
-    for habit in ("negatives_exclude", "duplicates", "test_mask"):
-        assert not replace(CLEAN, **{habit: getattr(FEDMR, habit)}).keeps_clean
+    # every one of its quirks is enough
+    for quirk in ("negatives_exclude", "duplicates", "test_mask"):
+        assert not replace(CLEAN, **{quirk: getattr(FEDMR, quirk)}).keeps_clean
 
 
 def test_pool_without_items_that_nobody_has_in_train() -> None:
@@ -330,7 +330,7 @@ def test_user_keys_come_from_the_original_ids() -> None:
 @pytest.mark.parametrize(
     ("dataset", "protocol", "message"),
     [
-        (make("ua ub uc"), CLEAN, "no timestamps.*--split random"),
+        (make("ua ub uc"), CLEAN, "no timestamps.*use split='random', row or item_appearance"),
         (make("ua ub uc"), under(kind="global_time"), "no timestamps"),
         (make("ua ub uc", time=[1, float("nan"), 2]), CLEAN, "1 interactions without.*row 1"),
         (make("ua ub uc"), under(kind="labels"), "no predefined split labels"),
@@ -344,7 +344,11 @@ def test_user_keys_come_from_the_original_ids() -> None:
         (make("ua ub ua uc ub", time=[1, 2, 3, 4, 5]), CLEAN, "1 pairs .* in two parts"),
         (make("ua ub uc", time=[1, 2, 3]), replace(CLEAN, sampled=-1), "0 or more candidates"),
         (make("ua ub uc", time=[1, 2, 3]), replace(CLEAN, sampled=2**63), "at most 1000000"),
-        (make("ua ub uc", label=[0, 1, 2]), under(kind="global_time"), "--split labels, random"),
+        (
+            make("ua ub uc", label=[0, 1, 2]),
+            under(kind="global_time"),
+            "use split='labels', random, row or item_appearance",
+        ),
     ],
 )
 def test_mistakes_are_one_sentence(dataset: Dataset, protocol: Protocol, message: str) -> None:

@@ -19,7 +19,7 @@ def drawn(*shape: int, seed: int = 0) -> Tensor:
     return torch.from_numpy(np.random.default_rng(seed).normal(size=shape).astype(np.float32))
 
 
-def leaves_of(denoiser: Denoiser) -> Params:
+def parameters_of(denoiser: Denoiser) -> Params:
     return denoiser.init(np.random.default_rng(5))
 
 
@@ -29,31 +29,34 @@ def leaves_of(denoiser: Denoiser) -> Params:
 )
 def test_output_has_the_shape_of_the_input(mode: Any, fusion: Any, guidance: bool) -> None:
     denoiser = Denoiser(12, 7, mode, fusion, guidance)
-    guess = denoiser.guess(leaves_of(denoiser), drawn(5, 12), torch.arange(5), drawn(5, 7))
+    guess = denoiser.guess(parameters_of(denoiser), drawn(5, 12), torch.arange(5), drawn(5, 7))
     assert guess.shape == (5, 12)
     assert guess.dtype == torch.float32
 
 
 def test_parameters_as_printed() -> None:
-    count = sum(leaf.numel() for leaf in leaves_of(Denoiser(64, 64)).values())
+    count = sum(parameter.numel() for parameter in parameters_of(Denoiser(64, 64)).values())
     assert count == 34_689 == 42_946 - 8_256 - 1
 
 
-def test_first_values_follow_their_laws() -> None:
-    p = leaves_of(Denoiser(64, 64))
+def test_first_values_follow_their_distributions() -> None:
+    p = parameters_of(Denoiser(64, 64))
     assert p["modality.w"].std().item() == pytest.approx(0.125, rel=0.05)  # sqrt(2 / 128)
     assert p["time.w"].std().item() == pytest.approx((2 / 80) ** 0.5, rel=0.1)
     bound = (6 / 256) ** 0.5
     assert 0.98 * bound < p["attention.in.w"].abs().max().item() <= bound
     assert p["gain"].item() == pytest.approx(0.1)
-    assert all((leaf == 0).all() for name, leaf in p.items() if name.endswith((".b", ".shift")))
+    assert all(
+        (parameter == 0).all() for name, parameter in p.items() if name.endswith((".b", ".shift"))
+    )
 
 
 def test_attention_is_torchs_own() -> None:
     """All of the released network again, written with torch's modules."""
     denoiser = Denoiser(8, 5)
     p = {
-        name: leaf + 0.1 * drawn(*leaf.shape, seed=3) for name, leaf in leaves_of(denoiser).items()
+        name: parameter + 0.1 * drawn(*parameter.shape, seed=3)
+        for name, parameter in parameters_of(denoiser).items()
     }
     noisy, feature, step = drawn(6, 8), drawn(6, 5, seed=1), torch.arange(6)
     attention = torch.nn.MultiheadAttention(8, 4, batch_first=True)
@@ -87,20 +90,20 @@ def _reach(denoiser: Denoiser, p: Params) -> float:
 @pytest.mark.parametrize(("mode", "reaches"), [("released", False), ("residual", True)])
 def test_the_noisy_row_reaches_the_output_in_residual_mode_only(mode: Any, reaches: bool) -> None:
     denoiser = Denoiser(8, 5, mode)
-    p = leaves_of(denoiser)
+    p = parameters_of(denoiser)
     assert _reach(denoiser, p) > 0.01  # through the attention's weights at least
     blind = p["attention.in.w"].clone()
     blind[:, 8:16] = 0.0  # all keys alike: the weights are a half each, whatever asks
     assert (_reach(denoiser, {**p, "attention.in.w": blind}) > 0.01) == reaches
     alone = Denoiser(8, 5, mode, guidance=False)  # one token: its weight is 1
-    assert (_reach(alone, leaves_of(alone)) > 0.01) == reaches
+    assert (_reach(alone, parameters_of(alone)) > 0.01) == reaches
 
 
 def test_without_guidance_features_are_not_read() -> None:
     for fusion in ("attention", "concatenated"):
         told, untold = (Denoiser(8, 5, fusion=fusion, guidance=g) for g in (True, False))
         for denoiser, same in ((told, False), (untold, True)):
-            p = leaves_of(denoiser)
+            p = parameters_of(denoiser)
             noisy, step = drawn(4, 8), torch.zeros(4)
             one = denoiser.guess(p, noisy, step, drawn(4, 5, seed=1))
             two = denoiser.guess(p, noisy, step, drawn(4, 5, seed=2))

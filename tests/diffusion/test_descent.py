@@ -1,4 +1,4 @@
-"""One step of named leaves is torch's own step, and the memory travels with them."""
+"""One step of named parameters is torch's own step, and the memory travels with them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _loss(p: Params) -> Tensor:
 def test_steps_are_torchs_own(optimiser: Optimiser, tmp_path: Path) -> None:
     first = {"w": torch.tensor([[1.0, 2.0], [3.0, -1.0]]), "b": torch.tensor(0.5)}
     mine = with_memory(optimiser, first)
-    theirs = {name: leaf.clone().requires_grad_() for name, leaf in first.items()}
+    theirs = {name: parameter.clone().requires_grad_() for name, parameter in first.items()}
     if isinstance(optimiser, Sgd):
         rule: torch.optim.Optimizer = torch.optim.SGD(theirs.values(), 0.01, weight_decay=0.1)
     else:
@@ -34,15 +34,15 @@ def test_steps_are_torchs_own(optimiser: Optimiser, tmp_path: Path) -> None:
         rule.zero_grad()
         _loss(theirs).backward()
         rule.step()
-    for name, leaf in theirs.items():
-        torch.testing.assert_close(mine[name], leaf.detach())
+    for name, parameter in theirs.items():
+        torch.testing.assert_close(mine[name], parameter.detach())
 
 
 def test_a_step_changes_nothing_that_went_in_and_ignores_outer_settings() -> None:
     first = with_memory(Adam(), {"w": torch.ones(2, 2), "b": torch.tensor(0.5)})
-    copy = {name: leaf.clone() for name, leaf in first.items()}
+    copy = {name: parameter.clone() for name, parameter in first.items()}
     with torch.no_grad():
         after = descended(Adam(), first, _loss, 0.1)
     assert all(torch.equal(first[name], copy[name]) for name in copy)
     assert not torch.equal(after["w"], first["w"])
-    assert not any(leaf.requires_grad for leaf in after.values())
+    assert not any(parameter.requires_grad for parameter in after.values())

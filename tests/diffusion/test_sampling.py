@@ -20,20 +20,20 @@ def noise(seed: int, rows: int = 1) -> Tensor:
     return torch.from_numpy(drawn.astype(np.float32))
 
 
-def leaves() -> Params:
+def parameters() -> Params:
     return DENOISER.init(np.random.default_rng(0))
 
 
 def constant(value: float) -> Params:
     """A network that guesses the same number everywhere."""
-    return leaves() | {"tower3.w": torch.zeros(4, 8), "tower3.b": torch.full((8,), value)}
+    return parameters() | {"tower3.w": torch.zeros(4, 8), "tower3.b": torch.full((8,), value)}
 
 
 def test_the_same_noise_gives_the_same_rows_and_other_noise_others() -> None:
     feature = torch.ones(6, 3)
-    one = drawn_rows(DENOISER, Schedule(), leaves(), feature, noise(1))
-    assert torch.equal(one, drawn_rows(DENOISER, Schedule(), leaves(), feature, noise(1)))
-    other = drawn_rows(DENOISER, Schedule(), leaves(), feature, noise(2))
+    one = drawn_rows(DENOISER, Schedule(), parameters(), feature, noise(1))
+    assert torch.equal(one, drawn_rows(DENOISER, Schedule(), parameters(), feature, noise(1)))
+    other = drawn_rows(DENOISER, Schedule(), parameters(), feature, noise(2))
     assert (one - other).abs().max() > 1e-3
 
 
@@ -45,15 +45,15 @@ def test_the_last_step_returns_the_guess() -> None:
 
 def test_one_step_is_the_network_itself() -> None:
     feature, start = torch.ones(6, 3), noise(1)
-    guess = DENOISER.guess(leaves(), start[:, 0], torch.zeros(6), feature)
-    rows = drawn_rows(DENOISER, Schedule(), leaves(), feature, start, steps=1)
+    guess = DENOISER.guess(parameters(), start[:, 0], torch.zeros(6), feature)
+    rows = drawn_rows(DENOISER, Schedule(), parameters(), feature, start, steps=1)
     torch.testing.assert_close(rows, guess)
 
 
 def test_a_matched_start_has_the_noise_of_the_last_step() -> None:
     feature, start = torch.ones(6, 3), noise(1)
-    matched = drawn_rows(DENOISER, Schedule(), leaves(), feature, start, start="matched")
-    by_hand = drawn_rows(DENOISER, Schedule(), leaves(), feature, start * 0.002**0.5)
+    matched = drawn_rows(DENOISER, Schedule(), parameters(), feature, start, start="matched")
+    by_hand = drawn_rows(DENOISER, Schedule(), parameters(), feature, start * 0.002**0.5)
     torch.testing.assert_close(matched, by_hand)
 
 
@@ -86,4 +86,4 @@ def test_reverse_noise_moves_rows_by_so_much() -> None:
 @pytest.mark.parametrize("steps", [0, 11])
 def test_steps_beyond_the_schedule_are_refused(steps: int) -> None:
     with pytest.raises(TacitError, match="the schedule has 1 to 10"):
-        drawn_rows(DENOISER, Schedule(), leaves(), torch.ones(6, 3), noise(1), steps=steps)
+        drawn_rows(DENOISER, Schedule(), parameters(), torch.ones(6, 3), noise(1), steps=steps)

@@ -1,13 +1,15 @@
 """The generator beside a federation: what it reads, what it makes, and who ranks with it."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 import torch
+from torch import Tensor
 
 from tacit.core.compose import compose
-from tacit.core.types import Task
+from tacit.core.parts import Sync
+from tacit.core.types import ITEMS, Initializer, Params, Task
 from tacit.data.planted import planted_dataset
 from tacit.data.protocol import CLEAN, among_cold_items
 from tacit.data.split import split_dataset
@@ -16,7 +18,7 @@ from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import everybody
 from tacit.errors import TacitError
 from tacit.experiment.spec import Experiment
-from tacit.experiment.trainer import FederatedCourse
+from tacit.experiment.trainer import Trainer
 from tacit.methods import fcf, fedncf, local_only, pfedrec
 from tacit.methods.cold_start import cold_pfedrec
 from tacit.parts.sync import GUIDE, Anchored
@@ -28,17 +30,17 @@ COLD = among_cold_items(CLEAN)
 SPLIT = split_dataset(planted_dataset(n_users=60, n_items=90), COLD)
 
 
-def course(method, rounds: int = 2, **fields) -> FederatedCourse:
+def trainer(method, rounds: int = 2, **fields) -> Trainer:
     experiment = Experiment("x", method, rounds, **{"protocol": COLD, **fields})
-    made = FederatedCourse(experiment, SPLIT.train, 1)
+    made = Trainer(experiment, SPLIT.train, 1)
     for _ in range(rounds):
-        made.advance()
-    made.mark_best()
+        made.run_round()
+    made.keep_best()
     return made
 
 
 def test_scores_of_cold_items_are_the_scorer_on_generated_rows():
-    made = course(cold.ridge(cold_pfedrec(8)))
+    made = trainer(cold.ridge(cold_pfedrec(8)))
     rows_CD = made.cold.rows(made.state, made.cold.cold_C)
     users = np.array([3, 7])
     expected = made.state.private["head.w"][users] @ rows_CD.T
@@ -50,8 +52,8 @@ def test_scores_of_cold_items_are_the_scorer_on_generated_rows():
 
 def test_ranked_together_warm_items_keep_their_scores():
     protocol = replace(COLD, valid_mask="train", test_mask="train+valid")
-    made = course(cold.ridge(pfedrec(8)), protocol=protocol)
-    alone = course(cold.ridge(pfedrec(8)))
+    made = trainer(cold.ridge(pfedrec(8)), protocol=protocol)
+    alone = trainer(cold.ridge(pfedrec(8)))
     users = np.arange(5)
     both = made.scores()(users)
     assert np.isfinite(both).all()
@@ -69,24 +71,24 @@ def test_ranked_together_warm_items_keep_their_scores():
     ],
 )
 def test_generators_go_with_other_backbones_fusion_and_guidance(base):
-    made = course(cold.ridge(base))
+    made = trainer(cold.ridge(base))
     found = made.scores()(np.arange(4))
     assert np.isfinite(found[:, made.cold.cold_C]).all()
     assert found[:, made.cold.cold_C].std() > 0
 
 
-def test_a_table_that_never_meets_gives_a_server_nothing_to_learn_from():
+def test_a_table_that_is_never_aggregated_gives_a_server_nothing_to_learn_from():
     with pytest.raises(TacitError, match="no global item table"):
-        course(cold.ridge(local_only(8)))
+        trainer(cold.ridge(local_only(8)))
 
 
 def test_a_method_without_a_generator_is_refused_under_a_cold_split():
-    with pytest.raises(TacitError, match="--with mdifffr"):
-        course(pfedrec(8))
+    with pytest.raises(TacitError, match=r"plugins=\['mdifffr'\]"):
+        trainer(pfedrec(8))
 
 
 def test_other_draws_have_other_noise_and_the_same_draw_the_same():
-    made = course(cold.mdifffr(cold_pfedrec(8)))
+    made = trainer(cold.mdifffr(cold_pfedrec(8)))
     item_C = made.cold.cold_C
     one, again = made.cold.rows(made.state, item_C), made.cold.rows(made.state, item_C)
     assert torch.equal(one, again)
@@ -96,31 +98,31 @@ def test_other_draws_have_other_noise_and_the_same_draw_the_same():
 
 
 def test_clients_are_pulled_to_what_the_map_makes_of_warm_items():
-    made = course(cold.ifedrec(cold_pfedrec(8), strength=0.1), rounds=1)
+    made = trainer(cold.ifedrec(cold_pfedrec(8), strength=0.1), rounds=1)
     expected = made.cold.rows(made.state, SPLIT.train.warm_W)
     assert torch.equal(made.state.shared[GUIDE], expected)
     assert GUIDE not in made.algorithm.uploads
 
 
 def test_the_generator_survives_a_checkpoint(tmp_path):
-    made = course(cold.mdifffr(cold_pfedrec(8)))
+    made = trainer(cold.mdifffr(cold_pfedrec(8)))
     made.save(tmp_path / "last", {"selected_round": 2})
     made.save_best(tmp_path / "best")
-    other = FederatedCourse(made.experiment, SPLIT.train, 1)
+    other = Trainer(made.experiment, SPLIT.train, 1)
     assert other.restore(tmp_path) == {"selected_round": 2}
-    other.advance()
-    made.advance()
+    other.run_round()
+    made.run_round()
     users = np.arange(3)
     np.testing.assert_array_equal(made.scores()(users), other.scores()(users))
 
 
 def test_clients_of_mdifffr_know_nothing_of_the_generator():
-    one = course(cold.mdifffr(cold_pfedrec(8)))
-    other = course(cold.ridge(cold_pfedrec(8)))
-    for leaf in one.state.shared:
-        assert torch.equal(one.state.shared[leaf], other.state.shared[leaf])
+    one = trainer(cold.mdifffr(cold_pfedrec(8)))
+    other = trainer(cold.ridge(cold_pfedrec(8)))
+    for name in one.state.shared:
+        assert torch.equal(one.state.shared[name], other.state.shared[name])
     assert one.cost(2) == other.cost(2)
-    assert not any("cold" in leaf for leaf in (*one.algorithm.shared, *one.algorithm.private))
+    assert not any("cold" in name for name in (*one.algorithm.shared, *one.algorithm.private))
 
 
 def test_the_loop_gives_the_generator_the_same_table():
@@ -129,7 +131,7 @@ def test_the_loop_gives_the_generator_the_same_table():
     algorithm = compose(method, Task.of(train))
     states = []
     for engine in ("loop", "auto"):
-        made = course(method, engine=engine, precision="float64")
+        made = trainer(method, engine=engine, precision="float64")
         states.append(made.cold.rows(made.state, made.cold.cold_C))
     torch.testing.assert_close(*states, rtol=1e-9, atol=1e-9)
     engine = LoopEngine(torch.float64)
@@ -142,21 +144,24 @@ def test_the_loop_gives_the_generator_the_same_table():
     torch.testing.assert_close(server.rows(state, server.cold_C), states[0], rtol=1e-9, atol=1e-9)
 
 
-class AnchoredByAnother:
+@dataclass(frozen=True)
+class AnchoredByAnother(Sync):
     """A rule that is no subclass of `Anchored`, and is pulled to the same table."""
 
-    def __init__(self) -> None:
-        self._rule = Anchored(50.0)
+    rows = "all"
+    penalises_tables = True
+    needs = (GUIDE,)
 
-    def __getattr__(self, name: str) -> object:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return getattr(self._rule, name)
+    def shared(self, table: Initializer) -> dict[str, Initializer]:
+        return {ITEMS: table, GUIDE: Initializer(table.shape)}
+
+    def table_penalty(self, p: Params) -> Tensor:
+        return 50.0 * (p[ITEMS] - p[GUIDE]).square().mean()
 
 
 def test_any_rule_that_declares_a_guide_is_given_it():
-    known = course(cold.ridge(replace(pfedrec(8), sync=Anchored(50.0))))
-    other = course(cold.ridge(replace(pfedrec(8), sync=AnchoredByAnother())))
+    known = trainer(cold.ridge(replace(pfedrec(8), sync=Anchored(50.0))))
+    other = trainer(cold.ridge(replace(pfedrec(8), sync=AnchoredByAnother())))
     assert known.state.shared[GUIDE].abs().max() > 0
-    for leaf, value in known.state.shared.items():
-        torch.testing.assert_close(other.state.shared[leaf], value, rtol=1e-3, atol=1e-4)
+    for name, value in known.state.shared.items():
+        torch.testing.assert_close(other.state.shared[name], value, rtol=1e-3, atol=1e-4)

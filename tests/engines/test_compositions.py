@@ -9,18 +9,20 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.core.compose import Algorithm, compose
+from tacit.core.algorithm import ClientData, ClientState, Declared
+from tacit.core.client import local_update
+from tacit.core.compose import ComposedAlgorithm, compose
+from tacit.core.fit import CompositionError, LeaveOut, Use
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
-from tacit.core.remedy import CompositionError, LeaveOut, Use
 from tacit.core.types import ITEMS, OWN_ITEMS, Task
-from tacit.data.batches import draw_block, past_of_block
+from tacit.data.batches import draw_block, history_of_block
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import samples_per_user
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.loop import LoopEngine, local_update
+from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participation, everybody
 from tacit.experiment.resolve import resolve
 from tacit.methods import cofedrec, fedavg, fedneumf, fedrecon, gpfedrec, pfedrec
@@ -31,7 +33,7 @@ from tacit.plugins.fedrkg import fedrkg, personal_table
 from tacit.plugins.fusion import fedmr, fedvlr
 from tacit.plugins.personal import dual_personalised
 from tacit.testing.play import same_to, trace
-from tacit.testing.worlds import ragged, with_content
+from tacit.testing.synthetic import ragged, with_content
 
 TRAIN: TrainView = split_dataset(with_content(ragged(n_users=12, n_items=24)), CLEAN).train
 
@@ -65,7 +67,7 @@ COMPOSED = {
 }
 
 
-def algorithm_of(method: Method) -> Algorithm:
+def algorithm_of(method: Method) -> ComposedAlgorithm:
     return compose(method, Task.of(TRAIN))
 
 
@@ -74,20 +76,22 @@ def test_engines_agree(name: str) -> None:
     """And nothing that a part declares stays where it began: no half of a composition is lost."""
     method = COMPOSED[name]
     reference = trace(method, TRAIN, LoopEngine(torch.float64))
-    still = {leaf for leaf in reference.start if reference.change(leaf) == 0}
+    still = {parameter for parameter in reference.start if reference.change(parameter) == 0}
     assert not still - {"cluster.sample"}, still
     for engine in (
         CohortEngine(torch.float64, block=7, fused="never"),
         CohortEngine(torch.float64),
     ):
         found = trace(method, TRAIN, engine)
-        for leaf, value in reference.end.items():
-            allowed = 1e-10 * max(reference.change(leaf), 1e-3)
-            assert same_to(value, found.end[leaf], allowed), f"{name}: {leaf} under {engine}"
+        for parameter, value in reference.end.items():
+            allowed = 1e-10 * max(reference.change(parameter), 1e-3)
+            assert same_to(value, found.end[parameter], allowed), (
+                f"{name}: {parameter} under {engine}"
+            )
         assert abs(found.state.loss - reference.state.loss) < 1e-10
 
 
-def test_tables_meet_as_without_fusion_and_the_encoder_steps_along_the_mean_gradient() -> None:
+def test_tables_aggregate_as_without_fusion_and_the_encoder_steps_along_the_mean_gradient() -> None:
     """One round by hand: tables to the graph, the sum of gradients to the server's descent."""
     method = fused(gpfedrec(dim=6))
     assert isinstance(method.server, TablesBeside)
@@ -96,7 +100,7 @@ def test_tables_meet_as_without_fusion_and_the_encoder_steps_along_the_mean_grad
     algorithm, engine = algorithm_of(method), LoopEngine(torch.float64)
     state = engine.start(algorithm, TRAIN, seed=0)
     before = state.copy()
-    sums = {leaf: np.zeros(algorithm.shared[leaf].shape) for leaf in algorithm.uploads}
+    sums = {name: np.zeros(algorithm.shared[name].shape) for name in algorithm.uploads}
     tables = []
     users = everybody(TRAIN).user_P
     for user in users:
@@ -112,21 +116,23 @@ def test_tables_meet_as_without_fusion_and_the_encoder_steps_along_the_mean_grad
             dtype=np.float64,
             all_rows=True,
         )
-        private = {leaf: value[user] for leaf, value in before.private.items()}
-        past = past_of_block(TRAIN, np.array([user]), draws)
-        result = local_update(algorithm, before.shared, private, {}, draws, 1, past=past)
+        private = {name: value[user] for name, value in before.private.items()}
+        history = history_of_block(TRAIN, np.array([user]), draws)
+        result = local_update(
+            algorithm, before.shared, ClientState(private), ClientData.of_draws(draws, history), 1
+        )
         assert set(result.upload.change) == set(algorithm.uploads)
         assert not {ITEMS, OWN_ITEMS} & set(result.upload.change)
-        for leaf, gradient in result.upload.change.items():
-            sums[leaf] += gradient.numpy()
+        for name, gradient in result.upload.change.items():
+            sums[name] += gradient.numpy()
         tables.append(result.rows[OWN_ITEMS])
     engine.round(algorithm, TRAIN, state, Participation().draw(TRAIN, 0, 1), seed=0)
     assert sums
-    for leaf, total in sums.items():
-        stepped = before.shared[leaf].numpy() - 0.5 * total / len(users)
-        np.testing.assert_allclose(state.shared[leaf].numpy(), stepped, rtol=1e-12, atol=1e-15)
+    for name, total in sums.items():
+        stepped = before.shared[name].numpy() - 0.5 * total / len(users)
+        np.testing.assert_allclose(state.shared[name].numpy(), stepped, rtol=1e-12, atol=1e-15)
     order = np.argsort(TRAIN.user_key_U[users], kind="stable")
-    met = GraphMean().meet(
+    met = GraphMean().aggregate_tables(
         torch.stack([tables[place] for place in order]), before.shared, np.random.default_rng(0)
     )
     torch.testing.assert_close(state.shared[ITEMS], met.shared[ITEMS], rtol=1e-12, atol=1e-14)
@@ -136,7 +142,7 @@ def test_what_travels_where_tables_are_read_and_items_are_fused() -> None:
     plain = algorithm_of(gpfedrec(dim=6))
     both = algorithm_of(fused(gpfedrec(dim=6)))
     table = TRAIN.n_items * 5
-    encoder = sum(both.shared[leaf].count for leaf in both.uploads)
+    encoder = sum(both.shared[name].count for name in both.uploads)
     assert encoder > 0
     assert plain.floats_up == TRAIN.n_items * 6
     assert both.floats_up == table + encoder
@@ -146,12 +152,12 @@ def test_what_travels_where_tables_are_read_and_items_are_fused() -> None:
 def test_private_towers_begin_alike_and_are_never_sent() -> None:
     for plugin in (dual_personalised, fedrkg, personal_table):
         algorithm = algorithm_of(plugin(fedneumf(dim=6)))
-        towers = [leaf for leaf in algorithm.private if leaf.startswith("tower.")]
+        towers = [name for name in algorithm.private if name.startswith("tower.")]
         assert len(towers) == 8
-        assert not [leaf for leaf in algorithm.shared if leaf.startswith("tower.")]
+        assert not [name for name in algorithm.shared if name.startswith("tower.")]
         state = LoopEngine().start(algorithm, TRAIN, seed=0)
-        for leaf in towers:
-            assert torch.equal(state.private[leaf][0], state.private[leaf][-1])
+        for name in towers:
+            assert torch.equal(state.private[name][0], state.private[name][-1])
 
 
 def test_a_private_tower_scores_as_the_shared_one_does() -> None:
@@ -159,8 +165,8 @@ def test_a_private_tower_scores_as_the_shared_one_does() -> None:
     private = dual_personalised(fedneumf(dim=6)).backbone
     one = LoopEngine().start(algorithm_of(Method(shared)), TRAIN, seed=0)
     two = LoopEngine().start(algorithm_of(Method(private)), TRAIN, seed=0)
-    first = {leaf: value[3] for leaf, value in one.private.items()}
-    second = {leaf: value[3] for leaf, value in two.private.items()}
+    first = {name: value[3] for name, value in one.private.items()}
+    second = {name: value[3] for name, value in two.private.items()}
     rows = one.shared[ITEMS]
     torch.testing.assert_close(
         shared.score({**one.shared, **first}, rows), private.score({**two.shared, **second}, rows)
@@ -169,19 +175,16 @@ def test_a_private_tower_scores_as_the_shared_one_does() -> None:
 
 def test_no_client_counts_for_more_than_one_under_a_cap() -> None:
     """With a bound on uploads, what a client adds to the sum stays within that bound."""
-    weights = [Mean("examples", cap=9).weight(n) for n in (1, 9, 500)]
+    weights = [Mean("examples", cap=9).weight(Declared(n)) for n in (1, 9, 500)]
     assert weights == [1 / 9, 1.0, 1.0]
-    assert [ServerSteps(weights="examples", cap=9).weight(n) for n in (3, 900)] == [1 / 3, 1.0]
-    assert Mean("examples").weight(7) == 7.0
+    assert [ServerSteps(weights="examples", cap=9).weight(Declared(n)) for n in (3, 900)] == [
+        1 / 3,
+        1.0,
+    ]
+    assert Mean("examples").weight(Declared(7)) == 7.0
 
     one = replace(fedavg(dim=6), server=Mean("examples", cap=2), channel=(Dense(), Clip(1e-3)))
-    alone = TrainView(
-        TRAIN.n_items,
-        TRAIN.positives.take(np.array([1])),
-        TRAIN.user_key_U[[1]],
-        TRAIN.hidden_from_negatives.take(np.array([1])),
-        TRAIN.content,
-    )
+    alone = TRAIN.take(np.array([1]))
     moved = trace(one, alone, LoopEngine(torch.float64), rounds=1, participation=Participation())
     change = moved.end[ITEMS] - moved.start[ITEMS]
     assert float(change.norm()) == pytest.approx(1e-3)
@@ -209,7 +212,7 @@ def test_fusion_takes_the_weights_of_its_base() -> None:
 
 
 class Sharing(type(pfedrec().backbone)):  # type: ignore[misc]
-    """A backbone with a shared leaf and no way to keep it private."""
+    """A backbone with a shared parameter and no way to keep it private."""
 
     def shared(self):  # type: ignore[no-untyped-def]
         return {"tower": resolve("fedneumf").method.backbone.shared()["tower.out.b"]}

@@ -13,12 +13,12 @@ from tacit.core.optim import Sgd
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.device import settle
+from tacit.engines.device import move_to_device
 from tacit.engines.scoring import Scorer
 from tacit.methods import cofedrec, fedavg, fedmf, fedncf, fedrap, fedrecon, gpfedrec, pfedrec
 from tacit.plugins.fedrkg import fedrkg, personal_table
 from tacit.testing.play import algorithm_for, same_to, trace
-from tacit.testing.worlds import ragged
+from tacit.testing.synthetic import ragged
 
 TRAIN = split_dataset(ragged(n_users=9, n_items=24), CLEAN).train
 METHODS = {
@@ -54,9 +54,11 @@ def test_a_gpu_gives_the_same_numbers(name: str) -> None:
     expected = trace(method, TRAIN, CohortEngine(torch.float64))
     found = trace(method, TRAIN, CohortEngine(torch.float64, device="cuda"))
     assert not found.state.on_host  # it stays there between rounds
-    for leaf, value in expected.end.items():
-        assert same_to(value, found.end[leaf].cpu(), 1e-9 * max(expected.change(leaf), 1.0)), leaf
-    assert max(expected.change(leaf) for leaf in expected.end) > 0.01
+    for parameter, value in expected.end.items():
+        assert same_to(
+            value, found.end[parameter].cpu(), 1e-9 * max(expected.change(parameter), 1.0)
+        ), parameter
+    assert max(expected.change(parameter) for parameter in expected.end) > 0.01
     users, algorithm = np.arange(TRAIN.n_users), algorithm_for(method, TRAIN)
     there = found.state if found.state.tuned is None else found.state.on("cpu")
     score_UI, other_UI = (Scorer(algorithm, state)(users) for state in (expected.state, there))
@@ -69,14 +71,14 @@ def test_a_state_moves_without_a_copy_where_it_is() -> None:
     assert here.private["items.own"] is state.private["items.own"]
     assert (here.round_number, here.loss) == (state.round_number, state.loss)
     there = state.on("meta")
-    assert {leaf.device.type for leaf in (*there.shared.values(), *there.private.values())} == {
-        "meta"
-    }
+    assert {
+        parameter.device.type for parameter in (*there.shared.values(), *there.private.values())
+    } == {"meta"}
     assert not state.private["items.own"].is_meta
 
 
 def test_a_population_that_is_too_large_stays_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tacit.engines.device._room", lambda device: 100.0)
     state = trace(fedmf(dim=5), TRAIN, CohortEngine(), rounds=1).state
-    settle(state, "meta")
+    move_to_device(state, "meta")
     assert not state.shared["items"].is_meta

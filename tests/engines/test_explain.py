@@ -8,21 +8,21 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.core.compose import Algorithm
+from tacit.core.compose import ComposedAlgorithm
 from tacit.core.method import Method
-from tacit.core.parts import Past
+from tacit.core.parts import HistoryRows
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.engines.explain import explain, fused, views_of
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participation
-from tacit.engines.scoring import Scorer, client_leaves
+from tacit.engines.scoring import Scorer, client_parameters
 from tacit.engines.state import State
 from tacit.methods import METHODS, fcf, fedmf, fedneumf, fedrap, fedvbpr
 from tacit.parts.mixture import Mixture
 from tacit.plugins.fusion import fedmr, fedvlr, id_only_control
 from tacit.testing.play import algorithm_for
-from tacit.testing.worlds import ragged, with_content
+from tacit.testing.synthetic import ragged, with_content
 
 TRAIN = split_dataset(with_content(ragged()), CLEAN).train
 CASES: dict[str, Method] = {
@@ -38,7 +38,7 @@ CASES: dict[str, Method] = {
 LINEAR = ("linear", "personal rows", "user vector", "per item", "sent", "one view")
 
 
-def played(method: Method) -> tuple[Algorithm, State]:
+def played(method: Method) -> tuple[ComposedAlgorithm, State]:
     algorithm, engine = algorithm_for(method, TRAIN), LoopEngine(torch.float64)
     state = engine.start(algorithm, TRAIN, 0)
     engine.round(algorithm, TRAIN, state, Participation().draw(TRAIN, 0, 1), 0)
@@ -51,7 +51,7 @@ def test_views_bring_w_theta_f_to_a_linear_logit(name: str) -> None:
     encoder, (vector, bias) = algorithm.method.items, algorithm.method.backbone.linear  # type: ignore[misc]
     assert isinstance(encoder, Mixture)
     user, item_N = 5, np.array([3, 0, 41])
-    p = client_leaves(algorithm, state, user, TRAIN.positives[user])
+    p = client_parameters(algorithm, state, user, TRAIN.positives[user])
     found = explain(algorithm, p, item_N)
     read = algorithm.method.sync.read
     view_IW = encoder.views(p, read(p))
@@ -69,14 +69,16 @@ def test_the_weights_are_those_of_the_router() -> None:
     encoder, user = algorithm.method.items, 7
     assert isinstance(encoder, Mixture)
     own_H = np.unique(TRAIN.positives[user])
-    p = client_leaves(algorithm, state, user, own_H)
+    p = client_parameters(algorithm, state, user, own_H)
     view_HW = encoder.views(p, p["items"])[own_H]
     logit_HV = encoder._route(p, view_HW)
     expected_V = torch.softmax(logit_HV.mean(0), dim=0)
     found = explain(algorithm, p, np.array([1, 2]))
     assert np.allclose(found.weight_NV, expected_V.numpy()[None], atol=1e-12)
-    past = Past(p, view_HW, torch.full((len(own_H),), 1 / len(own_H), dtype=torch.float64))
-    assert torch.allclose(encoder.weights(p, view_HW, past), expected_V)
+    history = HistoryRows(
+        p, view_HW, torch.full((len(own_H),), 1 / len(own_H), dtype=torch.float64)
+    )
+    assert torch.allclose(encoder.weights(p, view_HW, history), expected_V)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -85,7 +87,7 @@ def test_inputs_bring_what_a_ranking_without_them_lacks(name: str) -> None:
     algorithm, state = played(CASES[name])
     encoder, user = fused(algorithm.method), 5
     assert encoder is not None
-    p = client_leaves(algorithm, state, user, TRAIN.positives[user])
+    p = client_parameters(algorithm, state, user, TRAIN.positives[user])
     found = explain(algorithm, p, np.arange(TRAIN.n_items))
     score_I = Scorer(algorithm, state, positives=TRAIN.positives)(np.array([user]))[0]
     assert np.allclose(found.logit_N, score_I, atol=1e-9)
@@ -102,7 +104,7 @@ def test_a_tower_loses_a_view_with_its_weights_held() -> None:
     algorithm, state = played(CASES["tower"])
     encoder = algorithm.method.items
     assert isinstance(encoder, Mixture)
-    p = client_leaves(algorithm, state, 5, TRAIN.positives[5])
+    p = client_parameters(algorithm, state, 5, TRAIN.positives[5])
     found = explain(algorithm, p, np.arange(3))
     view_NW = encoder.views(p, p["items"])[:3].clone()
     view_NW[:, 4:8] = 0  # the second view, which is 4 wide
@@ -118,4 +120,4 @@ def test_what_there_is_nothing_to_explain_of() -> None:
     assert views_of(fedvbpr()) == ()
     algorithm, state = played(fcf(dim=4))
     with pytest.raises(ValueError, match="nothing of an item but its id"):
-        explain(algorithm, client_leaves(algorithm, state, 0), np.array([0]))
+        explain(algorithm, client_parameters(algorithm, state, 0), np.array([0]))

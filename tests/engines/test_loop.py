@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import torch
 
+from tacit.core.algorithm import ClientData, ClientState, Update
+from tacit.core.client import local_update
 from tacit.core.compose import compose
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
 from tacit.core.types import Task
 from tacit.data.batches import BlockDraws
-from tacit.engines.loop import ClientResult, local_update
 from tacit.methods import fedmf, local_only, pfedrec
 from tacit.parts.channel import Clip, Dense
 
@@ -39,14 +40,15 @@ def one_batch(row_N: np.ndarray = ROWS, label_N: np.ndarray = LABELS) -> BlockDr
 
 def update(
     method: Method, private: dict[str, np.ndarray], draws: BlockDraws | None = None
-) -> ClientResult:
+) -> Update:
     algorithm = compose(method, Task(1, 4))
     return local_update(
         algorithm,
         {"items": torch.from_numpy(TABLE.copy())},
-        {leaf: torch.tensor(value, dtype=torch.float64) for leaf, value in private.items()},
-        {},
-        one_batch() if draws is None else draws,
+        ClientState(
+            {name: torch.tensor(value, dtype=torch.float64) for name, value in private.items()}
+        ),
+        ClientData.of_draws(one_batch() if draws is None else draws),
         round_number=1,
     )
 
@@ -174,14 +176,13 @@ def test_two_clips_pass_through_one_after_the_other() -> None:
     assert np.allclose(result.upload.change["items"].numpy(), plain / 10, rtol=1e-12, atol=0)
 
 
-def test_frozen_leaves_stand_still() -> None:
+def test_frozen_parameters_stand_still() -> None:
     algorithm = compose(rates(fedmf(dim=2)), Task(1, 4))
     result = local_update(
         algorithm,
         {"items": torch.from_numpy(TABLE.copy())},
-        {"user": torch.from_numpy(VECTOR)},
-        {},
-        one_batch(),
+        ClientState({"user": torch.from_numpy(VECTOR)}),
+        ClientData.of_draws(one_batch()),
         1,
         frozenset({"items"}),
     )
@@ -198,7 +199,7 @@ def test_an_isolated_client_uploads_nothing_and_returns_its_rows() -> None:
         "head.w": torch.from_numpy(VECTOR),
         "head.b": torch.tensor(BIAS, dtype=torch.float64),
     }
-    result = local_update(algorithm, {}, private, {}, one_batch(), 1)
+    result = local_update(algorithm, {}, ClientState(private), ClientData.of_draws(one_batch()), 1)
     assert result.upload.change == {}
     assert set(result.private) == {"head.w", "head.b"}
     federated = update(rates(pfedrec(dim=2)), {"head.w": VECTOR, "head.b": np.array(BIAS)})

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from tacit import streams
-from tacit.core.compose import Algorithm, compose
+from tacit.core.compose import ComposedAlgorithm, compose
 from tacit.core.types import Params, Task
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import Sampling, draw_samples
@@ -21,23 +21,23 @@ from tacit.engines.participation import Participation
 from tacit.engines.state import initial_state
 from tacit.experiment.resolve import resolve
 from tacit.testing.play import algorithm_for
-from tacit.testing.worlds import checkerboard
+from tacit.testing.synthetic import checkerboard
 
 METHODS = ("fedmf", "pfedrec", "fedncf")
 ROUNDS = {"fedmf": 25, "pfedrec": 25, "fedncf": 1}
 
 
 @cache
-def trained(name: str) -> tuple[Algorithm, Params, np.ndarray]:
-    """An algorithm, its shared leaves after training, and the colour of each item."""
-    world = checkerboard(n_users=60, n_items=30)
-    train = split_dataset(world, CLEAN).train
+def trained(name: str) -> tuple[ComposedAlgorithm, Params, np.ndarray]:
+    """An algorithm, its shared parameters after training, and the colour of each item."""
+    dataset = checkerboard(n_users=60, n_items=30)
+    train = split_dataset(dataset, CLEAN).train
     method = resolve(name, sets=["backbone.dim=8"]).method
     algorithm, engine = algorithm_for(method, train), CohortEngine()
     state = engine.start(algorithm, train, 0)
     for number in range(1, ROUNDS[name] + 1):
         engine.round(algorithm, train, state, Participation().draw(train, 0, number), 0)
-    colour_I = np.array([int(item[1:]) % 2 for item in world.interactions.items])
+    colour_I = np.array([int(item[1:]) % 2 for item in dataset.interactions.items])
     return algorithm, state.shared, colour_I
 
 
@@ -59,12 +59,12 @@ def test_a_newcomer_gets_items_of_its_own_taste(name: str, colour: int) -> None:
 
 
 @pytest.mark.parametrize("name", METHODS)
-def test_shared_leaves_stay_untouched(name: str) -> None:
+def test_shared_parameters_stay_untouched(name: str) -> None:
     shared = trained(name)[1]
-    before = {leaf: value.clone() for leaf, value in shared.items()}
+    before = {parameter: value.clone() for parameter, value in shared.items()}
     scores(name, np.array([1, 2, 3]))
-    for leaf, value in shared.items():
-        assert value.equal(before[leaf])
+    for parameter, value in shared.items():
+        assert value.equal(before[parameter])
 
 
 def test_a_method_that_ranks_globally_scores_with_the_global_table() -> None:

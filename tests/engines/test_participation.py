@@ -74,9 +74,7 @@ def test_the_same_key_draws_the_same_people_and_others_do_not() -> None:
 def test_order_of_users_changes_nothing() -> None:
     train, who = people(30), Participation(0.5, 0.8, 0.3)
     order_U = np.random.default_rng(0).permutation(30)
-    moved = TrainView(
-        train.n_items, train.positives.take(order_U), train.user_key_U[order_U], Lists.empty(30)
-    )
+    moved = train.take(order_U)
     for number in range(1, 6):
         here, there = who.draw(train, 0, number), who.draw(moved, 0, number)
         reports = dict(zip(here.user_P.tolist(), here.reports_P.tolist(), strict=True))

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 
+from tacit.core.algorithm import ClientData, ClientState
+from tacit.core.client import local_update
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
 from tacit.data.batches import draw_block
@@ -16,11 +18,11 @@ from tacit.data.protocol import CLEAN, PFEDREC
 from tacit.data.sampling import Sampling, samples_per_user
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
-from tacit.engines.base import Engine
-from tacit.engines.claims import why_not_fused
+from tacit.engines.accelerators import why_not_fused
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.loop import LoopEngine, local_update
+from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participants, Participation
+from tacit.engines.round import Engine
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.methods import fedmf, fedncf, local_only, pfedrec
@@ -32,7 +34,7 @@ from tacit.parts.sync import Replace
 from tacit.plugins import dual_personalised
 from tacit.plugins.fedrkg import fedrkg
 from tacit.testing.play import Trace, algorithm_for, same_to, trace
-from tacit.testing.worlds import ragged
+from tacit.testing.synthetic import ragged
 
 WIDE = torch.float64
 
@@ -73,8 +75,10 @@ def single_changes(method: Method, train: TrainView, state: State) -> list[np.nd
             round_number=1,
             dtype=np.float64,
         )
-        private = {leaf: value[user] for leaf, value in state.private.items()}
-        upload = local_update(algorithm, state.shared, private, {}, draws, 1).upload
+        private = {name: value[user] for name, value in state.private.items()}
+        upload = local_update(
+            algorithm, state.shared, ClientState(private), ClientData.of_draws(draws), 1
+        ).upload
         change_ID = np.zeros(tuple(state.shared["items"].shape))
         change_ID[upload.item_R.numpy()] = upload.change["items"].numpy()
         changes.append(change_ID)
@@ -123,7 +127,7 @@ def test_who_drops_out_keeps_what_it_learnt_and_sends_nothing(engine: Engine) ->
 
 
 @pytest.mark.parametrize("engine", engines(), ids=("loop", "cohort", "fused"))
-def test_when_nobody_reports_the_global_leaves_stay(engine: Engine) -> None:
+def test_when_nobody_reports_the_global_parameters_stay(engine: Engine) -> None:
     train = few()
     method = replace(pfedrec(dim=3), channel=(Dense(), Clip(), Gaussian()))
     algorithm = algorithm_for(method, train)
@@ -208,13 +212,13 @@ def assert_engines_agree(method: Method, train: TrainView, who: Participation) -
         found["fused"] = CohortEngine(WIDE, fused="always")
     for name, engine in found.items():
         other = trace(method, train, engine, rounds=2, participation=who)
-        for leaf, value in reference.end.items():
-            allowed = 1e-10 * reference.change(leaf)
-            assert reference.change(leaf) > 0, f"{leaf} never moved: nothing is compared"
-            assert same_to(value, other.end[leaf], allowed), f"{name} differs in {leaf}"
-        for slot, moment in reference.state.moments.items():
+        for parameter, value in reference.end.items():
+            allowed = 1e-10 * reference.change(parameter)
+            assert reference.change(parameter) > 0, f"{parameter} never moved: nothing is compared"
+            assert same_to(value, other.end[parameter], allowed), f"{name} differs in {parameter}"
+        for key, moment in reference.state.optimizer.items():
             scale = 1e-10 * float(moment.abs().max())
-            assert same_to(moment, other.state.moments[slot], scale), f"{name} differs in {slot}"
+            assert same_to(moment, other.state.optimizer[key], scale), f"{name} differs in {key}"
         assert other.state.loss == pytest.approx(reference.state.loss, rel=1e-10)
     return reference
 
@@ -253,7 +257,7 @@ def test_engines_agree_on_the_leaky_pool_with_kept_duplicates(base: str) -> None
         train.n_users,
     )
     assert doubled[1].tolist() == np.repeat(train.positives[1], 2).tolist()
-    train = replace(train, positives=doubled)
+    train = replace(train, positives=doubled, time_N=None)
     for redraw in ("round", "epoch"):
         method = replace(local(BASES[base]), sampling=Sampling(4, redraw))  # type: ignore[arg-type]
         assert_engines_agree(method, train, WHO)
@@ -281,22 +285,22 @@ def test_a_clip_on_an_isolated_client_is_harmless_in_every_engine() -> None:
 def test_describe_says_which_path_runs_and_why() -> None:
     train = few()
     engine = CohortEngine()
-    said = engine.describe(algorithm_for(fedmf(dim=3), train))
+    said = engine.describe(algorithm_for(fedmf(dim=3), train)).text
     assert said == "fused: linear kernel, one compiled pass per client, 1 thread(s)"
-    tower = engine.describe(algorithm_for(fedncf(dim=3), train))
+    tower = engine.describe(algorithm_for(fedncf(dim=3), train)).text
     assert tower == said.replace("linear", "perceptron")
     slow = local(fedncf(dim=3), model=Adam())
-    deep = engine.describe(algorithm_for(slow, train))
+    deep = engine.describe(algorithm_for(slow, train)).text
     assert deep == (
         "cohort: blocks of 32 clients on cpu (local.model is not plain gradient descent)"
     )
-    plain = CohortEngine(fused="never").describe(algorithm_for(fedmf(dim=3), train))
+    plain = CohortEngine(fused="never").describe(algorithm_for(fedmf(dim=3), train)).text
     assert plain == "cohort: blocks of 64 clients on cpu (the fused kernel was not asked for)"
     with pytest.raises(TacitError) as caught:
         CohortEngine(fused="always").start(algorithm_for(slow, train), train, 0)
     assert str(caught.value) == (
         "The fused engine cannot run this method: local.model is not plain gradient descent; use "
-        "--engine cohort."
+        "engine='cohort'."
     )
 
 
@@ -364,8 +368,8 @@ def test_blocks_that_a_gpu_has_no_room_for_are_halved(
             trace(method, many, engine, rounds=2)
     else:
         parted = trace(method, many, engine, rounds=2)
-        for leaf, value in whole.end.items():
-            assert same_to(value, parted.end[leaf], 1e-10 * whole.change(leaf)), leaf
+        for name, value in whole.end.items():
+            assert same_to(value, parted.end[name], 1e-10 * whole.change(name)), name
         assert parted.state.loss == pytest.approx(whole.state.loss, rel=1e-10)
 
 
@@ -374,21 +378,21 @@ def test_gates_that_a_gpu_has_no_room_for_are_fitted_in_smaller_blocks(
 ) -> None:
     from tacit.engines import guidance
 
-    fit, sizes = guidance._fit_gates, []
+    fit, sizes = guidance._fit_block, []
 
-    def narrow(algorithm: Any, state: Any, user_B: np.ndarray, *rest: Any) -> None:
+    def narrow(algorithm: Any, guided: Any, state: Any, user_B: np.ndarray, *rest: Any) -> None:
         sizes.append(len(user_B))
         if len(user_B) > 3:
             raise torch.OutOfMemoryError("out of memory")
-        fit(algorithm, state, user_B, *rest)
+        fit(algorithm, guided, state, user_B, *rest)
 
     method = fedrkg(fedmf(dim=4), beta=0.5, every=1, gate_rate=0.1)
     engine = CohortEngine(WIDE, fused="never", block=8)
     many = split_dataset(ragged(n_users=9, n_items=24), CLEAN).train
     whole = trace(method, many, engine, rounds=2)
-    monkeypatch.setattr(guidance, "_fit_gates", narrow)
+    monkeypatch.setattr(guidance, "_fit_block", narrow)
     parted = trace(method, many, engine, rounds=2)
     assert {size > 3 for size in sizes} == {True, False}
     assert whole.change("gate.w") > 0
-    for leaf, value in whole.end.items():
-        assert same_to(value, parted.end[leaf], 1e-10 * whole.change(leaf)), leaf
+    for name, value in whole.end.items():
+        assert same_to(value, parted.end[name], 1e-10 * whole.change(name)), name

@@ -22,7 +22,7 @@ from tacit.methods import fcf, fedmf, fedncf, pfedrec
 from tacit.methods.content import cs_fcf, fedvbpr
 from tacit.parts.sync import Replace
 from tacit.plugins.fusion import fedmr
-from tacit.testing.worlds import ragged, with_content
+from tacit.testing.synthetic import ragged, with_content
 
 VIEWS = fedmr(fcf(dim=4), id_width=6)
 METHODS: dict[str, Method] = {
@@ -62,7 +62,7 @@ def test_nobody_has_tuned_a_new_row() -> None:
     engine.round(algorithm, train, state, Participation().draw(train, 0, 1), 0)
     row_ND = torch.tensor([[1.0, 0, 0, 0], [0, 2.0, 0, 0]])
     found_BN = RowScorer.of(algorithm, state, None, row_ND, Modalities())(np.array([2, 5]))
-    weight_BD, bias_B = (state.private[leaf][[2, 5]].numpy() for leaf in ("head.w", "head.b"))
+    weight_BD, bias_B = (state.private[name][[2, 5]].numpy() for name in ("head.w", "head.b"))
     bias_B = bias_B.reshape(-1)
     assert found_BN[:, 0] == pytest.approx(weight_BD[:, 0] + bias_B, abs=1e-6)
     assert found_BN[:, 1] == pytest.approx(2 * weight_BD[:, 1] + bias_B, abs=1e-6)

@@ -18,7 +18,7 @@ from tacit.engines.state import State
 from tacit.methods import fedmf, fedncf, local_only, pfedrec
 from tacit.parts.sync import Replace
 from tacit.testing.play import algorithm_for
-from tacit.testing.worlds import ragged
+from tacit.testing.synthetic import ragged
 
 EVERYBODY = np.arange(6)
 FIRST, LATER = np.array([0, 1, 2, 3]), np.array([0, 1])  # 2 and 3 sat out, 4 and 5 never came
@@ -103,7 +103,7 @@ def test_a_perceptron_over_tuned_rows_scores_as_row_by_row() -> None:
     method = replace(fedncf(dim=4, layers=(3, 1)), sync=Replace(keep=True))
     state, (_, middle, _) = played(method)
     found = scores(method, state)
-    weights = {leaf: value.numpy() for leaf, value in state.shared.items() if leaf != "items"}
+    weights = {name: value.numpy() for name, value in state.shared.items() if name != "items"}
     for user in EVERYBODY:
         table = middle.shared["items"] if user in LATER else state.shared["items"]
         rows = overlaid(table, state, user)
@@ -132,7 +132,7 @@ def test_scoring_writes_nothing_into_the_state() -> None:
     first = scores(method, state)
     first[:] = 0.0  # nor can who asked
     assert scores(method, state).any()
-    for leaf in state.shared:
-        assert torch.equal(state.shared[leaf], before.shared[leaf])
-    for leaf in state.private:
-        assert torch.equal(state.private[leaf], before.private[leaf])
+    for name in state.shared:
+        assert torch.equal(state.shared[name], before.shared[name])
+    for name in state.private:
+        assert torch.equal(state.private[name], before.private[name])

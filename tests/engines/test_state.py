@@ -18,22 +18,17 @@ from tacit.engines.state import initial_state
 from tacit.errors import TacitError
 from tacit.methods import fedmf, fedncf, local_only, pfedrec
 from tacit.testing.play import algorithm_for
-from tacit.testing.worlds import ragged
+from tacit.testing.synthetic import ragged
 
 
-def world() -> TrainView:
+def dataset() -> TrainView:
     return split_dataset(ragged(), CLEAN).train
 
 
 def test_a_users_first_values_follow_its_id_and_not_its_place() -> None:
-    train = world()
+    train = dataset()
     order_U = np.arange(train.n_users)[::-1].copy()
-    turned = TrainView(
-        train.n_items,
-        train.positives.take(order_U),
-        train.user_key_U[order_U],
-        train.hidden_from_negatives.take(order_U),
-    )
+    turned = train.take(order_U)
     algorithm = algorithm_for(fedmf(dim=4), train)
     here, there = initial_state(algorithm, train, 3), initial_state(algorithm, turned, 3)
     assert torch.equal(here.private["user"][torch.from_numpy(order_U)], there.private["user"])
@@ -41,8 +36,8 @@ def test_a_users_first_values_follow_its_id_and_not_its_place() -> None:
     assert len(torch.unique(here.private["user"], dim=0)) == train.n_users
 
 
-def test_leaves_marked_same_begin_equal_for_all_and_in_memory_of_their_own() -> None:
-    train = world()
+def test_parameters_marked_same_begin_equal_for_all_and_in_memory_of_their_own() -> None:
+    train = dataset()
     state = initial_state(algorithm_for(pfedrec(dim=4), train), train, 0)
     assert torch.equal(state.private["head.w"], state.private["head.w"][:1].expand(24, 4))
     assert torch.equal(state.private["head.b"], state.private["head.b"][:1].expand(24))
@@ -51,16 +46,16 @@ def test_leaves_marked_same_begin_equal_for_all_and_in_memory_of_their_own() -> 
     assert not torch.equal(state.private["head.w"][0], state.private["head.w"][1])
 
 
-def test_an_own_table_begins_as_the_shared_one_would_law_and_all() -> None:
-    train = world()
+def test_an_own_table_begins_as_the_shared_one_would_distribution_and_all() -> None:
+    train = dataset()
     own = initial_state(algorithm_for(local_only(dim=64), train), train, 0).private["items.own"]
     assert own.shape == (24, 50, 64)
     assert torch.equal(own[0], own[23])
     assert own[0].std() == pytest.approx(1.0, abs=0.05)
 
 
-def test_laws_and_scales() -> None:
-    train = world()
+def test_distributions_and_scales() -> None:
+    train = dataset()
     shared = initial_state(algorithm_for(fedncf(dim=32), train), train, 0).shared
     assert shared["items"].std() == pytest.approx(0.1, rel=0.1)
     weight = shared["mlp.w0"]
@@ -68,12 +63,12 @@ def test_laws_and_scales() -> None:
     assert weight.abs().max() <= bound
     assert weight.abs().max() > 0.95 * bound
     assert not shared["mlp.b0"].any()
-    other = shared["mlp.w1"] / (6 / 32) ** 0.5  # each leaf has a stream of its own
+    other = shared["mlp.w1"] / (6 / 32) ** 0.5  # each parameter has a stream of its own
     assert not torch.allclose(other.flatten()[:8], weight.flatten()[:8] / bound, atol=1e-3)
 
 
 def test_seeds_differ_and_precision_does_not_change_the_draw() -> None:
-    train = world()
+    train = dataset()
     algorithm = algorithm_for(fedmf(dim=4), train)
     single, double = initial_state(algorithm, train, 0), None
     double = initial_state(algorithm, train, 0, torch.float64)
@@ -84,7 +79,7 @@ def test_seeds_differ_and_precision_does_not_change_the_draw() -> None:
 
 
 def test_only_methods_that_rank_with_tuned_rows_keep_them() -> None:
-    train = world()
+    train = dataset()
     plain = initial_state(algorithm_for(fedmf(dim=4), train), train, 0)
     assert plain.tuned is None
     assert plain.broadcast is None
@@ -100,18 +95,18 @@ def test_only_methods_that_rank_with_tuned_rows_keep_them() -> None:
 
 
 def test_persistent_moments_have_a_step_count_per_client() -> None:
-    train = world()
+    train = dataset()
     method = fedncf(dim=4, layers=(2, 1))
     method = replace(method, local=replace(method.local, model=Adam(lifetime="persistent")))
     state = initial_state(algorithm_for(method, train), train, 0)
-    assert state.moments["user/first"].shape == (24, 4)
-    assert state.moments["mlp.w0/second"].shape == (24, 8, 2)
-    assert state.moments["mlp.b1/steps"].shape == (24,)
-    assert "items/first" not in state.moments
+    assert state.optimizer["user/first"].shape == (24, 4)
+    assert state.optimizer["mlp.w0/second"].shape == (24, 8, 2)
+    assert state.optimizer["mlp.b1/steps"].shape == (24,)
+    assert "items/first" not in state.optimizer
 
 
 def test_a_copy_shares_nothing() -> None:
-    train = world()
+    train = dataset()
     algorithm = algorithm_for(pfedrec(dim=4), train)
     engine = LoopEngine()
     state = engine.start(algorithm, train, 0)
@@ -135,7 +130,7 @@ def test_a_copy_shares_nothing() -> None:
 
 def test_tables_that_do_not_fit_are_refused(monkeypatch) -> None:
     monkeypatch.setattr("tacit.engines.state.available_bytes", lambda: 24 * 50 * 64 * 4)
-    train = world()
+    train = dataset()
     with pytest.raises(
         TacitError, match=r"What 24 clients keep \(64 wide\) needs .* backbone.dim=62 would fit"
     ):

@@ -1,4 +1,4 @@
-"""A small world on disk, so that whole runs take a moment."""
+"""A small dataset on disk, so that whole runs take a moment."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tacit.testing.worlds import ragged
+from tacit.testing.synthetic import ragged
 
 
 @pytest.fixture

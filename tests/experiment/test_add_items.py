@@ -24,7 +24,7 @@ from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
 from tacit.experiment.sealed import SEAL, write_sealed
 
-WORLD = planted_dataset()
+SYNTHETIC = planted_dataset()
 SMALL = ("backbone.dim=4", "items.width=4", "items.hidden=4", "items.id_width=6")
 RUNS = {
     "ridge": ("pfedrec", ["ridge:modalities=text+image"], ()),
@@ -52,13 +52,13 @@ def copy(trained: dict[str, Path], name: str, tmp_path: Path) -> Path:
 
 
 def write_items(place: Path, codes: list[int], prefix: str = "copy of ") -> tuple[Path, Path]:
-    """Items with the content of some items of the world, under other ids."""
-    ids = [f"{prefix}{WORLD.interactions.items[code]}" for code in codes]
-    texts = {name: [said[code] for code in codes] for name, said in WORLD.texts.items()}
+    """Items with the content of some items of the dataset, under other ids."""
+    ids = [f"{prefix}{SYNTHETIC.interactions.items[code]}" for code in codes]
+    texts = {name: [said[code] for code in codes] for name, said in SYNTHETIC.texts.items()}
     pl.DataFrame({"item_id": ids, **texts}).write_csv(place / "new.csv")
     (place / "pictures").mkdir(exist_ok=True)
     for name, code in zip(ids, codes, strict=True):
-        picture = Image.fromarray(WORLD.truth["image_IHWC"][code])
+        picture = Image.fromarray(SYNTHETIC.truth["image_IHWC"][code])
         picture.save(place / "pictures" / f"{name}.png")
     return place / "new.csv", place / "pictures"
 
@@ -74,7 +74,7 @@ def scores(folder: Path, user: str = USER) -> dict[str, float]:
 
 def unknown_cold(folder: Path) -> list[int]:
     """Cold items of the split that the user does not have."""
-    rows = WORLD.interactions
+    rows = SYNTHETIC.interactions
     own = rows.item_N[rows.user_N == rows.users.index(USER)]
     return np.setdiff1d(load_cold_model(folder).server.cold_C, own)[:6].tolist()
 
@@ -90,7 +90,7 @@ def test_an_item_with_the_content_of_a_cold_one_scores_as_that(
     after = scores(folder)
     assert (added.version, added.without) == (1, ())
     for code in codes:
-        item = WORLD.interactions.items[code]
+        item = SYNTHETIC.interactions.items[code]
         assert after[f"copy of {item}"] == pytest.approx(after[item], rel=1e-4, abs=1e-5)
     assert {item: after[item] for item in before} == before  # bit for bit
     assert len(after) == len(before) + len(codes)
@@ -124,7 +124,7 @@ def test_versions_add_up_and_change_nothing(trained: dict[str, Path], tmp_path: 
     after = scores(folder)
     assert {item: after[item] for item in before} == pytest.approx(before, abs=1e-6)
     assert read_catalogue(RunFolder(folder)).ids == tuple(
-        f"{prefix} {WORLD.interactions.items[code]}"
+        f"{prefix} {SYNTHETIC.interactions.items[code]}"
         for prefix, code in [
             ("first", 1),
             ("first", 2),
@@ -151,7 +151,7 @@ def test_ids_are_taken_once(trained: dict[str, Path], tmp_path: Path) -> None:
             add_items(folder, file)
         return str(caught.value)
 
-    taken = WORLD.interactions.items[7]
+    taken = SYNTHETIC.interactions.items[7]
     assert f"Item {taken!r} is in the run's training catalogue" in refusal(["x", taken])
     assert "Item 'x' stands twice" in refusal(["x", "y", "x"])
     assert not (folder / "catalogue").exists()
@@ -183,7 +183,7 @@ def test_no_content_is_the_mean_item(trained: dict[str, Path], tmp_path: Path) -
 def test_newcomers_see_new_items_too(trained: dict[str, Path], tmp_path: Path) -> None:
     folder = copy(trained, "ridge", tmp_path)
     model = load_cold_model(folder)
-    items, warm, cold = WORLD.interactions.items, model.server.warm_W, model.server.cold_C
+    items, warm, cold = SYNTHETIC.interactions.items, model.server.warm_W, model.server.cold_C
     history = tmp_path / "mine.txt"
     history.write_text("\n".join(items[code] for code in warm[:5]) + "\n")
     before = {line.item: line.score for line in recommend(folder, history=history, k=1000)}
@@ -206,7 +206,9 @@ def test_newcomers_see_new_items_too(trained: dict[str, Path], tmp_path: Path) -
 def test_reasons_are_for_items_that_existed(trained: dict[str, Path], tmp_path: Path) -> None:
     folder = copy(trained, "views", tmp_path)
     add(folder, [5, 6])
-    existing = {WORLD.interactions.items[code] for code in load_cold_model(folder).server.warm_W}
+    existing = {
+        SYNTHETIC.interactions.items[code] for code in load_cold_model(folder).server.warm_W
+    }
     best = recommend(folder, user=USER, k=1000, explain=True)
     assert all((line.reason is not None) == (line.item in existing) for line in best)
     assert sum(line.new for line in best) == 2

@@ -21,29 +21,29 @@ from tacit.errors import TacitError
 from tacit.experiment.checkpoint import load_state, save_state
 from tacit.methods import local_only, pfedrec
 from tacit.testing.play import algorithm_for, trace
-from tacit.testing.worlds import ragged
+from tacit.testing.synthetic import ragged
 
 TRAIN = split_dataset(ragged(), CLEAN).train
 
 
 def rich_state() -> State:
-    """A state with everything: tuned rows, persistent moments, people who sat out."""
+    """A state with everything: tuned rows, persistent optimizer state, people who sat out."""
     method = pfedrec(dim=4)
     method = replace(method, local=replace(method.local, model=Adam(lifetime="persistent")))
     state = trace(method, TRAIN, CohortEngine(fused="never"), rounds=2).state
-    assert state.moments
+    assert state.optimizer
     assert state.tuned is not None
     assert 0 < state.fresh_U.sum() < len(state.fresh_U)
     return state
 
 
 def assert_same(one: State, two: State) -> None:
-    for group in ("shared", "private", "moments"):
+    for group in ("shared", "private", "optimizer"):
         here, there = getattr(one, group), getattr(two, group)
         assert here.keys() == there.keys()
-        for leaf, value in here.items():
-            assert value.dtype == there[leaf].dtype
-            assert torch.equal(value, there[leaf]), leaf
+        for name, value in here.items():
+            assert value.dtype == there[name].dtype
+            assert torch.equal(value, there[name]), name
     assert one.round_number == two.round_number
     assert one.loss == two.loss
     assert np.array_equal(one.fresh_U, two.fresh_U)
@@ -68,7 +68,7 @@ def test_there_and_back_bit_for_bit(tmp_path: Path) -> None:
     assert loaded[1] == note
 
 
-def test_a_state_in_double_precision_and_without_shared_leaves(tmp_path: Path) -> None:
+def test_a_state_in_double_precision_and_without_shared_parameters(tmp_path: Path) -> None:
     state = trace(local_only(dim=3), TRAIN, CohortEngine(torch.float64), rounds=1).state
     save_state(tmp_path, state, {})
     loaded = load_state(tmp_path)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from tacit.core.codec import assign, decode, encode
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
 from tacit.core.parts import Sync, Transform
+from tacit.core.registry import PARTS, part_name
 from tacit.data.protocol import Protocol
 from tacit.engines.participation import Participation
 from tacit.errors import TacitError
-from tacit.experiment.codec import assign, decode, encode
-from tacit.experiment.parts import PART_NAMES, PARTS
 from tacit.experiment.spec import DataSpec
 from tacit.methods import Ease, fedmf, fedncf, pfedrec
 from tacit.parts.backbones import DotProduct
@@ -54,9 +54,9 @@ def test_methods_there_and_back(value: Method) -> None:
 
 
 def test_every_part_has_one_name() -> None:
-    assert len(PART_NAMES) == len(PARTS)
+    assert len(set(PARTS.values())) == len(PARTS)
     for name, part in PARTS.items():
-        assert PART_NAMES[part] == name
+        assert part_name(part) == name
 
 
 def test_whole_numbers_become_floats_where_floats_are_meant() -> None:

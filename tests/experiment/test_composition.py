@@ -18,23 +18,23 @@ import numpy as np
 import pytest
 import torch
 
+from tacit.core.fit import CompositionError, LeaveOut, Remedy
 from tacit.core.method import Method
-from tacit.core.remedy import CompositionError, LeaveOut, Remedy
 from tacit.data.protocol import Protocol
 from tacit.data.split import Split, split_dataset
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import rank
-from tacit.experiment.plugins import PLUGINS, parse
 from tacit.experiment.resolve import resolve
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import require_writable
-from tacit.experiment.trainer import FederatedCourse, course_of
+from tacit.experiment.trainer import Trainer
 from tacit.methods import METHODS
 from tacit.parts.mixture import Mixture
 from tacit.parts.sync import Anchored
-from tacit.testing.worlds import ragged, with_content
+from tacit.plugins.entry import PLUGINS, parse
+from tacit.testing.synthetic import ragged, with_content
 
-WORLD = with_content(ragged(n_users=12, n_items=24))
+SYNTHETIC = with_content(ragged(n_users=12, n_items=24))
 # with the arguments under which two rounds show something, and with some that change the parts
 SPELLED = {"fedrkg": "fedrkg:every=1", "fedrkg_without_ag": "fedrkg_without_ag:every=1"}
 EXTRAS = (
@@ -71,7 +71,7 @@ KNOWN_FAULTS: list[Combination] = [  # each of them crashed, or dropped a half w
 
 @cache
 def split_of(protocol: Protocol) -> Split:
-    return split_dataset(WORLD, protocol)
+    return split_dataset(SYNTHETIC, protocol)
 
 
 def small(method: object) -> list[str]:
@@ -99,17 +99,17 @@ def play(method: str, plugins: tuple[str, ...], sets: tuple[str, ...] = ()) -> N
     experiment = built(method, plugins, sets)
     require_writable(experiment)
     split = split_of(experiment.protocol)
-    course = course_of(experiment, split.train, threads=1)
-    for _ in range(min(2, course.rounds)):
-        course.advance()
+    trainer = Trainer(experiment, split.train, threads=1)
+    for _ in range(min(2, trainer.rounds)):
+        trainer.run_round()
     for part in (split.valid, split.test):
-        rank(course.scores(), part)  # it refuses scores that are no numbers
-    assert min(course.cost(2).values(), default=0) >= 0
-    assert course.server_reads()
-    if isinstance(course, FederatedCourse):
-        state = course.state
-        for name, leaf in (state.shared | state.private | state.server).items():
-            assert torch.isfinite(leaf).all(), f"{method} {plugins}: {name} is no number"
+        rank(trainer.scores(), part)  # it refuses scores that are no numbers
+    assert min(trainer.cost(2).values(), default=0) >= 0
+    assert trainer.disclosure().sentences()
+    if isinstance(trainer, Trainer):
+        state = trainer.state
+        for name, parameter in (state.shared | state.private | state.server).items():
+            assert torch.isfinite(parameter).all(), f"{method} {plugins}: {name} is no number"
 
 
 def follow(remedy: Remedy, method: str, plugins: tuple[str, ...]) -> None:
@@ -151,7 +151,7 @@ class Walk:
             self.followed += 1
         names = sorted({*METHODS, *PLUGINS}, key=len, reverse=True)
         general = re.sub(rf"\b({'|'.join(names)})\b", "X", error.problem)
-        self.refused[re.sub(r"'[^']*'", "a leaf", general)] += 1
+        self.refused[re.sub(r"'[^']*'", "a parameter", general)] += 1
 
     def report(self, title: str) -> str:
         lines = [f"\n{title}: {self.ran} ran, {self.refused.total()} were refused, none crashed"]

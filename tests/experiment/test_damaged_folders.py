@@ -21,9 +21,10 @@ import pytest
 import typer
 
 from tacit.cli.main import app, main
+from tacit.experiment.callbacks import Callback
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
-from tacit.testing.worlds import ragged
+from tacit.testing.synthetic import ragged
 
 MEASURED = ("seconds", "cpu_seconds", "threads", "run")
 RECORDS = ("experiment.toml", "run.json", "checksums.json", "data/digest.json")
@@ -60,14 +61,11 @@ class Subject:
         return [path.relative_to(self.folder).as_posix() for path in found]
 
 
-class Stopper:
+class Stopper(Callback):
     """Kills a run in its third round."""
 
-    def begin(self, *_: object) -> None: ...
-    def end(self) -> None: ...
-
-    def round(self, record: dict[str, Any], best: float | None) -> None:
-        if record["round"] == 3:
+    def round(self, number: int, loss: float | None) -> None:
+        if number == 3:
             raise RuntimeError("killed")
 
 
@@ -257,7 +255,7 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Subject]:
                     run(experiment, folder, checkpoint_seconds=0.0)
                     continue
                 with suppress(RuntimeError):
-                    run(experiment, folder, watch=Stopper(), checkpoint_seconds=0.0)
+                    run(experiment, folder, callbacks=Stopper(), checkpoint_seconds=0.0)
             commands = {"train --resume": resume}
             if end == "finished":
                 commands |= {

@@ -23,6 +23,7 @@ from tacit.data.interactions import Interactions
 from tacit.data.protocol import SplitRule
 from tacit.data.split import part_of_rows
 from tacit.errors import TacitError
+from tacit.experiment.callbacks import Callback
 from tacit.experiment.data_record import OLD, DataNow, DataRecord, prepare_again
 from tacit.experiment.evaluate import evaluate
 from tacit.experiment.folder import RunFolder
@@ -33,9 +34,8 @@ from tacit.experiment.run import run
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import dumps
 from tacit.study.compare import compare
-from tacit.study.grid import Sweep
-from tacit.study.sweep import sweep
-from tacit.testing.worlds import ragged
+from tacit.study.sweep import Sweep, sweep
+from tacit.testing.synthetic import ragged
 
 MEASURED = {"seconds", "cpu_seconds", "threads", "run"}
 
@@ -107,15 +107,12 @@ CHANGES: dict[str, tuple[Change, str]] = {
 }
 
 
-class Stopper:
+class Stopper(Callback):
     def __init__(self, at: int) -> None:
         self.at = at
 
-    def begin(self, *_: object) -> None: ...
-    def end(self) -> None: ...
-
-    def round(self, record: dict[str, Any], best: float | None) -> None:
-        if record["round"] == self.at:
+    def round(self, number: int, loss: float | None) -> None:
+        if number == self.at:
             raise RuntimeError("killed")
 
 
@@ -125,7 +122,7 @@ def small(name: str, plays: Path, rounds: int = 4, **more: Any) -> Experiment:
 
 def stopped(experiment: Experiment, out: Path) -> None:
     with pytest.raises(RuntimeError, match="killed"):
-        run(experiment, out, watch=Stopper(3), checkpoint_seconds=0.0)
+        run(experiment, out, callbacks=Stopper(3), checkpoint_seconds=0.0)
 
 
 def refusal(call: Callable[[], object]) -> str:
@@ -290,15 +287,15 @@ def test_the_digest_stands_from_the_beginning_and_in_every_record(
 ) -> None:
     experiment, out = small("fedmf", plays), tmp_path / "one"
     stopped(experiment, out)
-    mark = prepare(experiment).digest.reading(()).mark
+    mark = prepare(experiment).digest.reading(()).value
     for place in ("last", "best"):
         sidecar = json.loads((out / "checkpoint" / place / "state.json").read_text())
         assert sidecar["note"]["data"] == mark
     record = DataRecord.read(RunFolder(out))
     assert record is not None
-    assert record.digest.mark == mark
+    assert record.digest.value == mark
     result = run(experiment, out, resume=True)
-    assert result["data"]["users"] == record.digest.users
+    assert result.data.users == record.digest.users
     assert json.loads((out / "model" / "state.json").read_text())["note"]["data"] == mark
 
 
@@ -341,8 +338,10 @@ def as_old(out: Path) -> None:
     shutil.rmtree(out / "data")
     (out / "checksums.json").unlink()
     result = json.loads((out / "run.json").read_text())
-    for key in ("format", "data"):
+    for key in ("format", "data", "kind", "device", "cautions"):
         del result[key]
+    result["engine"] = result["engine"]["text"]
+    del result["privacy"]["view"]
     (out / "run.json").write_text(json.dumps(result, indent=1))
     if not (out / "model").exists():  # a central method keeps none
         return
@@ -360,7 +359,7 @@ def test_older_runs_are_read_with_a_note(plays: Path, tmp_path: Path) -> None:
     as_old(out)
     assert RunFolder(out).is_old
     assert scores_of(out, [user]) == before
-    assert OLD in evaluate(out)["notes"]
+    assert OLD in evaluate(out).notes
     rewrite(plays, without_a_person(lines_of(plays)))
     assert "has changed since the run" in refusal(lambda: recommend(out, user=user))
 
@@ -389,8 +388,8 @@ def test_older_runs_of_any_split_are_known_by_their_ranks(split: str, tmp_path: 
     experiment, out = resolve("popularity", split=split), tmp_path / "one"
     result = run(experiment, out)
     as_old(out)
-    assert run(experiment, out, resume=True)["metrics"] == result["metrics"]
-    assert evaluate(out)["metrics"]["full"]["HR@10"] == result["metrics"]["full"]["HR@10"]
+    assert run(experiment, out, resume=True).metrics == result.metrics
+    assert evaluate(out).metrics.full["HR@10"] == result.metrics.full["HR@10"]
 
 
 def test_older_runs_that_lost_their_ranks_are_refused(plays: Path, tmp_path: Path) -> None:
@@ -414,11 +413,11 @@ def test_a_feature_table_is_data_for_who_reads_it() -> None:
     rows = Interactions.from_ids(["u", "u", "v"], ["a", "b", "a"], time=[1, 2, 3])
     part_N = np.zeros(3, np.int8)
 
-    def world(value: float) -> Dataset:
+    def dataset(value: float) -> Dataset:
         table = FeatureTable(np.full((2, 3), value, np.float32), np.ones(2, bool))
         return Dataset("few", rows, Modalities({"text": table}))
 
-    one, two = (digest_of(world(value), part_N) for value in (1.0, 2.0))
+    one, two = (digest_of(dataset(value), part_N) for value in (1.0, 2.0))
     assert one.changes(two) == "its feature table 'text' differs"
     assert one.changes(replace(two, content={})) == "its feature table 'text' is gone"
     assert one.reading(()).changes(two) is None  # it reads ids alone
@@ -442,7 +441,7 @@ def test_order_is_no_part_of_any_other_digest() -> None:
     assert digest_of(data, flipped).split != one.split
 
 
-def test_the_planted_world_has_a_record_too(tmp_path: Path) -> None:
+def test_the_planted_dataset_has_a_record_too(tmp_path: Path) -> None:
     run(resolve("pfedrec", plugins=["ridge"], rounds=1), tmp_path / "one")
     record = DataRecord.read(RunFolder(tmp_path / "one"))
     assert record is not None
@@ -455,7 +454,7 @@ def test_a_run_that_keeps_no_model_keeps_no_ids(plays: Path, tmp_path: Path) -> 
     assert [path.name for path in (out / "data").iterdir()] == ["digest.json"]
     shuffled(plays)
     answer = evaluate(out)
-    assert answer["breakdown"] is None
-    assert "stand in another order" in answer["notes"][0]
+    assert answer.breakdown is None
+    assert "stand in another order" in answer.notes[0]
     rewrite(plays, reversed_times(lines_of(plays)))
     assert "the split differs" in refusal(lambda: run(experiment, out, resume=True))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -38,8 +37,8 @@ def test_the_same_run_is_continued_only_if_asked(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path / "one")
     folder.open(resolve("fedmf"), resume=False)
     assert refusal(folder) == (
-        f"{str(folder.path)!r} already holds this run; add --resume to continue it, or choose "
-        "another --out."
+        f"{str(folder.path)!r} already holds this run; add resume=True to continue it, or "
+        "choose another out=."
     )
     folder.open(resolve("fedmf"), resume=True)
 
@@ -50,7 +49,7 @@ def test_another_run_is_never_touched(tmp_path: Path, resume: bool) -> None:
     folder.open(resolve("fedmf", seed=1), resume=False)
     assert refusal(folder, resume=resume) == (
         f"{str(folder.path)!r} holds another experiment (see its experiment.toml); choose another "
-        "--out, or remove that folder."
+        "out=, or remove that folder."
     )
     assert folder.experiment().seed == 1
 
@@ -58,15 +57,15 @@ def test_another_run_is_never_touched(tmp_path: Path, resume: bool) -> None:
 def test_folders_and_files_of_others_are_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     assert refusal(RunFolder(tmp_path)) == (
-        f"{str(tmp_path)!r} is not empty and holds no run; choose another --out."
+        f"{str(tmp_path)!r} is not empty and holds no run; choose another out=."
     )
     assert refusal(RunFolder(tmp_path / "notes.txt")) == (
-        f"{str(tmp_path / 'notes.txt')!r} is a file; give a folder with --out."
+        f"{str(tmp_path / 'notes.txt')!r} is a file; give a folder with out=."
     )
 
 
 def test_no_run_here(tmp_path: Path) -> None:
-    for call in (RunFolder(tmp_path).experiment, RunFolder(tmp_path / "none").result):
+    for call in (RunFolder(tmp_path).experiment, RunFolder(tmp_path / "none").record):
         with pytest.raises(TacitError, match=r"there is no experiment\.toml"):
             call()
 
@@ -86,14 +85,14 @@ def test_a_damaged_experiment_says_so(tmp_path: Path, damage: str) -> None:
 def test_results_are_read_only_when_finished(tmp_path: Path) -> None:
     folder = RunFolder(tmp_path)
     folder.open(resolve("fedmf", rounds=1), resume=False)
-    with pytest.raises(TacitError, match="is not finished; continue it with --resume"):
-        folder.result()
+    with pytest.raises(TacitError, match="is not finished; continue it with resume=True"):
+        folder.record()
     run(resolve("fedmf", rounds=1), tmp_path, resume=True)
     assert folder.finished
-    assert folder.result() == json.loads(folder.result_file.read_text())
+    assert folder.record().json_text == folder.result_file.read_text()
     folder.result_file.write_text('{"selected')
     with pytest.raises(TacitError, match=r"run\.json' is damaged: "):
-        folder.result()
+        folder.record()
 
 
 def test_text_is_written_whole_or_not_at_all(tmp_path: Path) -> None:

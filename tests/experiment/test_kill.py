@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 CODE = "import sys, tacit.cli.main as m; sys.exit(m.main(sys.argv[1:]))"
-COMMAND = "train pfedrec --data planted --rounds 300 --participation 0.6 --checkpoint-seconds 0.1"
+COMMAND = "train pfedrec --data planted --participation 0.6 --checkpoint-seconds 0.1"
 MEASURED_TIME = ("seconds", "cpu_seconds", "threads", "run", "engine")
 
 
-def _start(out: Path, threads: int, *more: str) -> subprocess.Popen[bytes]:
-    arguments = [*COMMAND.split(), "--threads", str(threads), "--out", str(out), *more]
+def _start(out: Path, rounds: int, threads: int, *more: str) -> subprocess.Popen[bytes]:
+    numbers = ["--rounds", str(rounds), "--threads", str(threads)]
+    arguments = [*COMMAND.split(), *numbers, "--out", str(out), *more]
     return subprocess.Popen(
         [sys.executable, "-c", CODE, *arguments],
         stdout=subprocess.DEVNULL,
@@ -38,10 +39,11 @@ def _rounds_written(out: Path) -> int:
 
 def _kill_and_resume(tmp_path: Path, kills: int) -> None:
     alone, killed = tmp_path / "alone", tmp_path / "killed"
-    assert _start(alone, 1).wait(timeout=300) == 0
+    rounds = 100 + 20 * kills  # so that the run outlasts its kills
+    assert _start(alone, rounds, 1).wait(timeout=300) == 0
     chooser = random.Random(0)
     for number in range(kills):
-        process = _start(killed, 1 + number % 2, "--resume")
+        process = _start(killed, rounds, 1 + number % 2, "--resume")
         already = _rounds_written(killed)
         # training is under way once a new line stands in the metrics; then any moment may come
         deadline = time.monotonic() + 120
@@ -52,7 +54,7 @@ def _kill_and_resume(tmp_path: Path, kills: int) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=60)
     assert not (killed / "run.json").exists(), "the run ended before the kills did: make it longer"
-    assert _start(killed, 2, "--resume").wait(timeout=300) == 0
+    assert _start(killed, rounds, 2, "--resume").wait(timeout=300) == 0
     assert _numbers(killed) == _numbers(alone)
     for name in ("metrics.jsonl", "ranks.parquet"):
         assert (killed / name).read_bytes() == (alone / name).read_bytes(), name

@@ -51,14 +51,14 @@ def test_two_at_once_and_a_kill(tmp_path: Path) -> None:
             run(experiment, out, resume=True)
         assert str(caught.value) == (
             f"Another process is running in {str(out)!r}; wait until it has ended, or choose "
-            "another --out."
+            "another out=."
         )
         os.kill(first.pid, signal.SIGCONT)
     finally:
         first.kill()
         first.wait(timeout=60)
     result = run(experiment, out, resume=True)  # the system has let go of the lock
-    assert result["rounds_run"] == ROUNDS
+    assert result.rounds_run == ROUNDS
     lines = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
     assert [line["round"] for line in lines] == list(range(1, ROUNDS + 1))
     assert not (out / LOCK).exists()
@@ -68,7 +68,7 @@ def test_a_reader_needs_no_lock(tmp_path: Path) -> None:
     experiment, out = resolve("popularity"), tmp_path / "one"
     result = run(experiment, out)
     with only_process(out):
-        assert RunFolder(out).result() == result
+        assert RunFolder(out).record() == result
         assert run(experiment, out, resume=True) == result
 
 
@@ -109,7 +109,7 @@ def test_a_kill_before_the_first_file_is_whole(left: str, resume: bool, tmp_path
     for name, content in LEFT[left].items():
         (out / name).write_bytes(content)
     result = run(EXPERIMENT, out, resume=resume)
-    assert result["rounds_run"] == 2
+    assert result.rounds_run == 2
     assert RunFolder(out).experiment() == EXPERIMENT
     assert not list(out.rglob("*.part"))
     assert not (out / LOCK).exists()
@@ -133,7 +133,7 @@ def test_a_kill_between_the_first_files(tmp_path: Path) -> None:
     (out / "data" / "users.parquet").write_bytes(b"PAR1")  # and no digest.json yet
     (out / "data" / "items.parquet.part").write_bytes(b"PAR1")
     again = run(EXPERIMENT, out, resume=True)
-    assert again["metrics"] == result["metrics"]
+    assert again.metrics == result.metrics
     assert not list(out.rglob("*.part"))
 
 

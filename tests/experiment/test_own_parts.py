@@ -16,17 +16,19 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tacit.core.codec import UnknownPartError, decode, encode
 from tacit.core.optim import Sgd
+from tacit.core.parts import Objective
+from tacit.core.registry import PARTS, part_name, register
 from tacit.errors import TacitError
-from tacit.experiment.codec import UnknownPartError, decode, encode
 from tacit.experiment.evaluate import evaluate
-from tacit.experiment.parts import PART_NAMES, PARTS, register
 from tacit.experiment.recommend import recommend
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import dumps, loads, require_writable
 from tacit.methods import Popularity, fedneumf
+from tacit.names import restored
 from tacit.parts.backbones import DotProduct
 from tacit.parts.channel import Clip, Dense
 from tacit.parts.local import Joint
@@ -59,7 +61,7 @@ class Slow(Sgd):
     pass
 
 
-class Plain:
+class Plain(Objective):
     """A rule that is no dataclass."""
 
     def loss(self, logit_N: Any, label_N: Any, weight_N: Any) -> Any:
@@ -68,11 +70,8 @@ class Plain:
 
 @pytest.fixture(autouse=True)
 def _names_as_before() -> Iterator[None]:
-    parts, names = dict(PARTS), dict(PART_NAMES)
-    yield
-    for mine, before in ((PARTS, parts), (PART_NAMES, names)):
-        mine.clear()
-        mine.update(before)  # type: ignore[arg-type]
+    with restored():
+        yield
 
 
 def fedmf_with(**slots: Any) -> Experiment:
@@ -100,17 +99,17 @@ def test_a_part_in_no_list_is_refused_with_the_line_that_registers_it(
     slots: dict[str, Any], name: str, slot: str, called: str, tmp_path: Path
 ) -> None:
     experiment = fedmf_with(**slots)
-    line = f'from tacit.experiment.parts import register; register("{called}", {name})'
+    line = f'from tacit import register; register("{called}", {name})'
     assert refusal(experiment, tmp_path / "one") == (
         f"{name} in {slot} is in no list of parts, so no file can name it; register it first: "
         f"{line}."
     )
     exec(line, {name: globals()[name]})  # the remedy is followed to the letter
     require_writable(experiment)
-    assert run(experiment, tmp_path / "one")["rounds_run"] == 1
+    assert run(experiment, tmp_path / "one").rounds_run == 1
     assert recommend(tmp_path / "one", user="user-1", k=1)
     assert evaluate(tmp_path / "one")
-    assert run(experiment, tmp_path / "one", resume=True)["rounds_run"] == 1
+    assert run(experiment, tmp_path / "one", resume=True).rounds_run == 1
 
 
 def test_a_whole_method_of_ones_own(tmp_path: Path) -> None:
@@ -160,7 +159,7 @@ def test_names_and_classes_that_are_taken() -> None:
     again = type("Softer", (BinaryCrossEntropy,), {"__module__": __name__})
     register("softer", again)
     assert PARTS["softer"] is again
-    assert Softer not in PART_NAMES
+    assert part_name(Softer) is None
     for name, part, sentence in (
         ("softer", Weighed, "A part named 'softer' is there already: Softer of "),
         ("bce", Weighed, "A part named 'bce' is there already: BinaryCrossEntropy of tacit."),
@@ -172,7 +171,7 @@ def test_names_and_classes_that_are_taken() -> None:
         with pytest.raises(TacitError) as caught:
             register(name, part)  # type: ignore[arg-type]
         assert str(caught.value).startswith(sentence)
-    assert len(PARTS) == len(PART_NAMES)
+    assert len(set(PARTS.values())) == len(PARTS)
 
 
 OPENS = """
@@ -210,8 +209,8 @@ def test_another_program_says_that_the_part_must_be_registered(tmp_path: Path) -
     sentence = (
         f"{path!r} names the part 'softer' at method.objective, which nobody has registered here; "
         "register it before the run is opened, as the program did that trained it (from "
-        'tacit.experiment.parts import register; register("softer", YourClass)), or bring the file '
-        "back if that is no name of yours."
+        'tacit import register; register("softer", YourClass); on the command line, --import its '
+        "module), or bring the file back if that is no name of yours."
     )
     assert done.stdout.splitlines() == [sentence] * 3
 

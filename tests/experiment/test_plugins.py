@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from tacit.core.fit import CompositionError
 from tacit.core.method import Method
-from tacit.core.remedy import CompositionError
 from tacit.errors import TacitError
-from tacit.experiment.plugins import PLUGINS, apply_plugin, parse, plugin_notes, with_plugins
+from tacit.experiment.plugins import plugin_notes
 from tacit.experiment.resolve import override, resolve
 from tacit.experiment.run import run
 from tacit.methods import fedmf, fedncf
@@ -19,6 +19,7 @@ from tacit.parts.items import IdOnly
 from tacit.parts.server import Mean
 from tacit.parts.sync import Replace
 from tacit.plugins.channel import through
+from tacit.plugins.entry import PLUGINS, apply_plugin, parse, with_plugins
 
 
 def refusal(spelling: str) -> str:
@@ -69,10 +70,10 @@ def test_mistakes(spelling: str, sentence: str) -> None:
 
 def test_every_plugin_says_what_it_brings_and_brings_it() -> None:
     for name, plugin in PLUGINS.items():
-        assert plugin.word is not None
-        assert plugin.word.holds(with_plugins(fedncf(), [name])), name
+        assert plugin.promise is not None
+        assert plugin.promise.holds(with_plugins(fedncf(), [name])), name
         if name != "gie":  # FedNCF's global table replaces all by itself
-            assert not plugin.word.holds(fedncf()), name
+            assert not plugin.promise.holds(fedncf()), name
 
 
 @pytest.mark.parametrize(
@@ -106,25 +107,27 @@ def test_what_plugins_take_from_a_method_of_its_own_is_noted() -> None:
 
 def test_noise_without_a_bound_runs_and_says_that_it_guarantees_nothing(tmp_path: Path) -> None:
     result = run(resolve("fedmf", rounds=1, plugins=["gaussian:sigma=0.1"]), tmp_path / "one")
-    assert result["privacy"]["guarantee"] == "none"
-    assert any("no guarantee" in note for note in result["notes"])
+    assert result.privacy.guarantee == "none"
+    assert any("no guarantee" in note for note in result.notes)
     bounded = run(resolve("fedmf", rounds=1, plugins=["clip", "gaussian"]), tmp_path / "two")
-    assert not any("no guarantee" in note for note in bounded["notes"])
+    assert not any("no guarantee" in note for note in bounded.notes)
 
 
 def test_noise_with_weights_by_examples_runs_under_the_cap_that_is_advised(tmp_path: Path) -> None:
-    with pytest.raises(CompositionError, match=r"bound the weights \(--set server.cap=100\)"):
+    with pytest.raises(CompositionError, match=r"bound the weights \(sets=\['server.cap=100'\]\)"):
         resolve("fedavg", plugins=["clip", "gaussian"])
     sets = ["server.cap=100", "backbone.dim=4"]
     found = resolve("fedavg", rounds=1, plugins=["clip", "gaussian"], sets=sets)
-    assert run(found, tmp_path / "one")["rounds_run"] == 1
+    assert run(found, tmp_path / "one").rounds_run == 1
 
 
 def test_flags_on_top_of_a_saved_experiment_keep_the_word_too() -> None:
     saved = resolve("fedmf", plugins=["dual_personalised"])
-    with pytest.raises(CompositionError, match=r"which fedmr takes away; drop --with fedmr\."):
+    with pytest.raises(
+        CompositionError, match=r"which fedmr takes away; drop plugins=\['fedmr'\]\."
+    ):
         override(saved, plugins=["fedmr"])
-    with pytest.raises(CompositionError, match=r"no parts to plug into; drop --with clip\."):
+    with pytest.raises(CompositionError, match=r"no parts to plug into; drop plugins=\['clip'\]\."):
         override(resolve("ease"), plugins=["clip"])
 
 

@@ -133,9 +133,9 @@ def test_titles_where_they_are_known(plays: Path, tmp_path: Path) -> None:
 
 def test_mistakes_about_people(plays: Path) -> None:
     out = finished("popularity", plays)
-    assert refusal(out) == "Give either --user ID or --history FILE."
+    assert refusal(out) == "Give either user='ID' or history='FILE'."
     assert refusal(out, user="person 4", history=plays) == (
-        "Give either --user ID or --history FILE."
+        "Give either user='ID' or history='FILE'."
     )
     assert refusal(out, user="person 4", k=0) == "k is 0; ask for at least 1 item."
     assert refusal(out, user="nobody") == (
@@ -147,7 +147,7 @@ def test_mistakes_in_history_files(plays: Path) -> None:
     out = finished("popularity", plays)
     none = plays.parent / "none.txt"
     assert refusal(out, history=none) == (
-        f"No file at {str(none)!r}; --history takes a file with one item id a line."
+        f"No file at {str(none)!r}; history= takes a file with one item id a line."
     )
     assert refusal(out, history=plays.parent).startswith("No file at ")
     path = written(plays, " ", "")
@@ -184,7 +184,7 @@ def test_data_that_changed_since_the_run_is_refused(name: str, plays: Path) -> N
     plays.write_text("\n".join([text[0], "someone new,film i1,0", *text[1:]]) + "\n")
     assert refusal(out, user="person 4") == (
         f"{plays} has changed since the run at {str(out)!r}: 1 user is new ('someone new'); "
-        "bring the old data back, or train again into another --out."
+        "bring the old data back, or train again into another out=."
     )
 
 
@@ -215,7 +215,7 @@ def test_reasons_add_up_to_the_score(fused: Path) -> None:
         assert sum(map(abs, reason.view_shares.values())) == pytest.approx(1.0)
         largest = max(reason.view_lifts, key=lambda name: reason.view_lifts[name])
         assert reason.carried_by == largest
-        assert f"carried by the view {largest}" in reason.says()
+        assert f"carried by the view {largest}" in reason.text()
     plain = recommend(fused, user="user-7", k=5)
     assert [line.score for line in plain] == [line.score for line in best]
     assert all(line.reason is None for line in plain)
@@ -236,5 +236,5 @@ def test_nothing_to_explain(plays: Path, fused: Path) -> None:
     best = recommend(finished("fedmf", plays), user="person 4", k=2, explain=True)
     assert [line.reason for line in best] == [None, None]
     assert refusal(fused, history=plays, explain=True) == (
-        "--explain is for a person of the training data; give --user ID."
+        "explain=True is for a person of the training data; give user='ID'."
     )

@@ -1,7 +1,7 @@
 """The report of real runs, one of every kind: right numbers, whole HTML, nothing from outside.
 
-No result is made up: where a case is rare, one value of a real result is changed, and only a key
-that real results have can be.
+No record is made up: where a case is rare, one value of a real record is changed, and only a name
+that real records have can be.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import copy
 import json
 import re
 import shutil
-from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -25,18 +24,18 @@ from tacit.experiment.interpretation import (
     COLD_COLUMNS,
     about_oracle,
     against_popularity,
-    cold_reading,
+    interpret,
     main_columns,
-    reading,
 )
+from tacit.experiment.record import RunRecord
 from tacit.experiment.report import write_report
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
-from tacit.testing.worlds import ragged
+from tacit.testing.synthetic import ragged
 
 VOID = {"meta", "line", "circle", "polyline", "br", "link"}
 NARROW = ["backbone.dim=8"]
-# Every kind of run that there is; data is the planted world unless it is `few`.
+# Every kind of run that there is; data is the planted dataset unless it is `few`.
 KINDS: dict[str, dict[str, Any]] = {
     "composed": {"method": "fedmf", "rounds": 3},
     "custom": {"method": "fcf_als", "rounds": 2, "sets": ["dim=4"]},
@@ -94,28 +93,27 @@ def runs(tmp_path_factory: pytest.TempPathFactory, few: Path) -> dict[str, Path]
     return folders
 
 
-def result_of(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((folder / "run.json").read_text(encoding="utf-8"))
-    return found
+def record_of(folder: Path) -> RunRecord:
+    return RunRecord.of_json((folder / "run.json").read_bytes())
 
 
-def changed(result: Mapping[str, Any], *path: str, to: object) -> dict[str, Any]:
-    """A real result with one other value; a key that it does not have cannot be made up."""
-    copied = copy.deepcopy(dict(result))
-    inner: Any = copied
+def changed(record: RunRecord, *path: str, to: object) -> RunRecord:
+    """A real record with one other value; a name that it does not have cannot be made up."""
+    found = json.loads(record.json_text)
+    inner: Any = found
     for key in path[:-1]:
         inner = inner[key]
     assert path[-1] in inner
     inner[path[-1]] = to
-    return copied
+    return RunRecord.of_json(json.dumps(found).encode())
 
 
-def copied(folder: Path, place: Path, result: Mapping[str, Any] | None = None) -> Path:
-    """A run's folder to change, without its report; with another result where one is given."""
+def copied(folder: Path, place: Path, record: RunRecord | None = None) -> Path:
+    """A run's folder to change, without its report; with another record where one is given."""
     shutil.copytree(folder, place)
     (place / "report.html").unlink()
-    if result is not None:
-        (place / "run.json").write_text(json.dumps(result), encoding="utf-8")
+    if record is not None:
+        (place / "run.json").write_text(record.json_text, encoding="utf-8")
     return place
 
 
@@ -165,46 +163,46 @@ def read(path: Path) -> tuple[str, str, list[tuple[str, dict[str, str | None]]]]
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_of_run(runs: dict[str, Path], kind: str) -> None:
     """The page shows the result's own numbers, and its words speak of what its table shows."""
-    result = result_of(runs[kind])
+    record = record_of(runs[kind])
     html, text, _ = read(runs[kind] / "report.html")
-    name = " + ".join([result["method"], *result["plugins"]])
-    assert f"{name} on {result['dataset']} protocol {result['protocol']} seed 0" in text
-    assert f"{result['counts']['evaluated_users']} evaluated users" in text
-    columns = main_columns(result)
+    name = record.label
+    assert f"{name} on {record.dataset} protocol {record.protocol} seed 0" in text
+    assert f"{record.counts.evaluated_users} evaluated users" in text
+    columns = main_columns(record)
     own = [
-        m4(result["metrics"][ranking][metric])
+        m4(record.metrics.of(ranking)[metric])
         for ranking, shown in columns.items()
         for metric in shown
     ]
     assert f"{name} {' '.join(own)} " in text
     for key, title in (("popularity", "Popularity"), ("chance", "Chance")):
-        first = result["reference"]["full"][key][columns["full"][0]]
+        first = record.reference.full.of(key)[columns["full"][0]]
         assert f"{title} {m4(first)} " in text
-    said = reading(result)
+    said = interpret(record)
     assert said
     for sentence in said:
         assert sentence in text
         assert set(re.findall(r"\b[A-Z]\w+@\d+", sentence)) <= set(columns["full"])
-    released = result["test_released"]
+    released = record.test_released
     assert (
-        f"Test ranks were opened once: {result['unit']} {released['round']}, selected at a "
-        f"validation value of {m4(released['validation_value'])}." in text
+        f"Test ranks were opened once: {record.unit} {released.round}, selected at a "
+        f"validation value of {m4(released.validation_value)}." in text
     )
     assert "privacy: no guarantee" in text
-    for sentence in result["privacy"]["server_reads"]:
+    for sentence in record.privacy.server_reads:
         assert sentence in text
-    assert f"{result['rounds']} asked, {result['rounds_run']} run" in text
-    assert f"torch {result['versions']['torch']}" in text
+    assert f"{record.rounds} asked, {record.rounds_run} run" in text
+    assert f"torch {record.versions['torch']}" in text
     assert str(runs[kind].parent) not in html
     assert not list(runs[kind].glob("*.part"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_terminal_shows_every_kind_of_run(runs: dict[str, Path], kind: str) -> None:
-    result = result_of(runs[kind])
-    assert result_table(result).row_count == 4
-    lines = lines_of_result(result)
-    selected = f"selected  {result['unit']} {result['selected_round']} of {result['rounds_run']} "
+    record = record_of(runs[kind])
+    assert result_table(record).row_count == 4
+    lines = lines_of_result(record)
+    selected = f"selected  {record.unit} {record.selected_round} of {record.rounds_run} "
     assert any(line.startswith(selected) for line in lines)
     assert any(line.startswith("privacy   no guarantee: ") for line in lines)
 
@@ -212,7 +210,7 @@ def test_the_terminal_shows_every_kind_of_run(runs: dict[str, Path], kind: str) 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_validation_chose_from_is_drawn(runs: dict[str, Path], kind: str) -> None:
     """Whatever was validated twice has its curves, whose captions name the chosen round's."""
-    result = result_of(runs[kind])
+    record = record_of(runs[kind])
     _, text, tags = read(runs[kind] / "report.html")
     records = [json.loads(line) for line in (runs[kind] / "metrics.jsonl").read_text().splitlines()]
     validated = [record for record in records if "valid" in record]
@@ -221,8 +219,8 @@ def test_what_validation_chose_from_is_drawn(runs: dict[str, Path], kind: str) -
     assert [tag for tag, _ in tags].count("svg") == panels
     assert ("no curve to draw" in text) == (panels == 0)
     if len(validated) > 1:
-        full = records[result["selected_round"] - 1]["valid"]["full"]
-        caption = f"{result['unit'].capitalize()} {result['selected_round']}: "
+        full = records[record.selected_round - 1]["valid"]["full"]
+        caption = f"{record.unit.capitalize()} {record.selected_round}: "
         shown = re.findall(re.escape(caption) + r"([^:]*?\d)(?= [A-Z]|$)", text)
         assert all(f"{name} {m4(full[name])}" in text for name in re.findall(r"\w+@\d+", shown[-2]))
         assert re.findall(r"\w+@\d+", shown[-2])
@@ -245,14 +243,14 @@ def test_rounds_and_settings_are_called_by_their_names(runs: dict[str, Path]) ->
 def test_untouched_items_are_judged_by_what_is_shown_of_them(
     runs: dict[str, Path], kind: str
 ) -> None:
-    result = result_of(runs[kind])
+    record = record_of(runs[kind])
     _, text, _ = read(runs[kind] / "report.html")
-    cold = result["cold"]
-    same = " ".join(m4(cold["same_for_all"][name]) for name in COLD_COLUMNS)
+    cold = record.cold
+    same = " ".join(m4(cold.same_for_all[name]) for name in COLD_COLUMNS)
     assert f"One list for everybody {same} – –" in text
-    assert f"Precision@20 (one list for everybody) {m4(cold['metrics']['Precision@20'])}" in text
-    assert f"not comparable {m4(cold['ndcg_index_order']['NDCG@20'])}" in text
-    assert ("draws of noise" in text) == ("draws" in cold)
+    assert f"Precision@20 (one list for everybody) {m4(cold.metrics['Precision@20'])}" in text
+    assert f"not comparable {m4(cold.ndcg_index_order['NDCG@20'])}" in text
+    assert ("draws of noise" in text) == (cold.draws is not None)
     assert "HR@20" not in text
     assert "Beats popularity" not in text
     assert "look for a leak" not in text
@@ -262,12 +260,12 @@ def test_untouched_items_are_judged_by_what_is_shown_of_them(
 
 
 def test_the_verdict_on_untouched_items_follows_from_the_numbers(runs: dict[str, Path]) -> None:
-    result, name = result_of(runs["generator"]), COLD_COLUMNS[0]
-    chance = result["reference"]["full"]["chance"][name]
+    record, name = record_of(runs["generator"]), COLD_COLUMNS[0]
+    chance = record.reference.full.chance[name]
 
     def verdict(value: float, same: float) -> list[str]:
-        other = changed(result, "metrics", "full", name, to=value)
-        return cold_reading(changed(other, "cold", "same_for_all", name, to=same))
+        other = changed(record, "metrics", "full", name, to=value)
+        return interpret(changed(other, "cold", "same_for_all", name, to=same))
 
     high = verdict(3 * chance, chance)
     assert high[0] == f"Recall@20 is 3.00 times that of a random order ({m4(chance)})."
@@ -286,7 +284,7 @@ def test_an_unclean_run_is_marked(runs: dict[str, Path], tmp_path: Path) -> None
     assert "Not comparable with clean numbers: negatives never include held-out items" in text
     assert [attrs for _, attrs in tags if attrs.get("class") == "mark"]
     leaky = changed(
-        result_of(runs["paper"]), "reference", "full", "never_sampled", "HR@10", to=0.96
+        record_of(runs["paper"]), "reference", "full", "never_sampled", "HR@10", to=0.96
     )
     _, text, _ = read(write_report(copied(runs["paper"], tmp_path / "leaky", leaky)))
     assert "the whole result can be explained" in text
@@ -300,16 +298,16 @@ def test_an_unclean_run_of_unknown_rules_is_marked_too(runs: dict[str, Path]) ->
 
 
 def test_a_run_selected_at_fifty_is_read_at_fifty(runs: dict[str, Path]) -> None:
-    result = result_of(runs["at fifty"])
+    record = record_of(runs["at fifty"])
     _, text, _ = read(runs["at fifty"] / "report.html")
-    full, unseen = result["metrics"]["full"], result["breakdown"]["unseen"]
-    assert unseen["held_out"] > 0
+    full, unseen = record.metrics.full, record.breakdown.unseen
+    assert unseen.held_out > 0
     assert "Adds to HR@50" in text
-    own = " ".join(m4(unseen["full"][name]) for name in main_columns(result)["full"])
-    assert f"Unseen {unseen['users']} {own} {m4(unseen['adds']['HR@50'])}" in text
+    own = " ".join(m4(unseen.full[name]) for name in main_columns(record)["full"])
+    assert f"Unseen {unseen.users} {own} {m4(unseen.adds['HR@50'])}" in text
     assert (
-        f"{unseen['held_out']} of {result['counts']['test']} test items are in nobody's train: "
-        f"they give {m4(unseen['adds']['HR@50'])} of the HR@50 of {m4(full['HR@50'])}." in text
+        f"{unseen.held_out} of {record.counts.test} test items are in nobody's train: "
+        f"they give {m4(unseen.adds['HR@50'])} of the HR@50 of {m4(full['HR@50'])}." in text
     )
     assert "negatives never include items that are in nobody's train" in text
     assert "validation items stay in the test ranking" in text
@@ -321,11 +319,12 @@ def test_names_are_escaped(runs: dict[str, Path], few: Path, tmp_path: Path) -> 
     assert '<b>"' not in html
     assert f"on {few}" in text
     odd = "<b>\"Ä & 'co'</b>"
-    result = changed(result_of(runs["noise"]), "plugins", to=[odd])
-    for key, value in (("method", odd), ("notes", [odd]), ("engine", odd)):
-        result = changed(result, key, to=value)
-    result = changed(result, "privacy", "server_reads", to=[odd])
-    html, text, _ = read(write_report(copied(runs["noise"], tmp_path / "odd", result)))
+    record = changed(record_of(runs["noise"]), "plugins", to=[odd])
+    for key, value in (("method", odd), ("notes", [odd])):
+        record = changed(record, key, to=value)
+    record = changed(record, "engine", "text", to=odd)
+    record = changed(record, "privacy", "server_reads", to=[odd])
+    html, text, _ = read(write_report(copied(runs["noise"], tmp_path / "odd", record)))
     assert '<b>"' not in html
     assert text.count(odd) >= 6
 
@@ -355,10 +354,10 @@ def test_kinds_of_items_that_nobody_has_and_diverged_training(
 
 def test_a_guarantee_is_stated_with_its_numbers(runs: dict[str, Path], tmp_path: Path) -> None:
     stated = "user-level differential privacy"
-    result = changed(result_of(runs["noise"]), "privacy", "guarantee", to=stated)
-    result = changed(result, "privacy", "epsilon", to=4.5)
-    result = changed(result, "privacy", "delta", to=1e-5)
-    _, text, _ = read(write_report(copied(runs["noise"], tmp_path / "one", result)))
+    record = changed(record_of(runs["noise"]), "privacy", "guarantee", to=stated)
+    record = changed(record, "privacy", "epsilon", to=4.5)
+    record = changed(record, "privacy", "delta", to=1e-5)
+    _, text, _ = read(write_report(copied(runs["noise"], tmp_path / "one", record)))
     assert "user-level differential privacy, ε = 4.5, δ = 1e-05." in text
     assert "no guarantee" not in text.lower()
 
@@ -369,7 +368,7 @@ def test_bad_folders_say_what_is_wrong(runs: dict[str, Path], tmp_path: Path) ->
     folder = copied(runs["composed"], tmp_path / "one")
     with (folder / "metrics.jsonl").open("a") as stream:
         stream.write('{"round": 3, "lo')
-    with pytest.raises(TacitError, match=r"line 4 of .*metrics\.jsonl.* is not JSON"):
+    with pytest.raises(TacitError, match=r"line 4 of .*metrics\.jsonl.*: it is not JSON"):
         write_report(folder)
     (folder / "metrics.jsonl").unlink()
     with pytest.raises(TacitError, match=r"Cannot read .*metrics\.jsonl"):
@@ -394,7 +393,7 @@ def test_a_key_that_is_missing_is_a_sentence_never_a_gap(
     runs: dict[str, Path], tmp_path: Path, kind: str
 ) -> None:
     """Without any one key, or with a value of another kind there, the page is the same or none."""
-    result = result_of(runs[kind])
+    result = json.loads((runs[kind] / "run.json").read_text(encoding="utf-8"))
     folder = copied(runs[kind], tmp_path / "one")
     whole, refused = write_report(folder).read_text(encoding="utf-8"), set()
     paths = [(key,) for key in result]
@@ -423,11 +422,11 @@ def test_a_key_that_is_missing_is_a_sentence_never_a_gap(
 
 
 def test_reading_of_a_method_below_popularity(runs: dict[str, Path]) -> None:
-    result = result_of(runs["composed"])
-    counted = result["reference"]["full"]["popularity"]
-    result = changed(result, "metrics", "full", "HR@10", to=0.05)
-    result = changed(result, "metrics", "full", "NDCG@10", to=counted["NDCG@10"] + 0.01)
-    first = reading(result)[0]
+    record = record_of(runs["composed"])
+    counted = record.reference.full.popularity
+    record = changed(record, "metrics", "full", "HR@10", to=0.05)
+    record = changed(record, "metrics", "full", "NDCG@10", to=counted["NDCG@10"] + 0.01)
+    first = interpret(record)[0]
     hits, gain = m4(counted["HR@10"]), m4(counted["NDCG@10"])
     assert first.startswith(f"Does not beat popularity: HR@10 is 0.0500 against {hits}")
     assert f"though NDCG@10 is higher ({m4(counted['NDCG@10'] + 0.01)} against {gain})" in first
@@ -443,10 +442,10 @@ def test_reading_within_and_outside_of_noise() -> None:
 
 
 def test_reading_at_chance(runs: dict[str, Path]) -> None:
-    result = result_of(runs["composed"])
-    chance = result["reference"]["full"]["chance"]["HR@10"]
-    result = changed(result, "metrics", "full", "HR@10", to=chance + 0.001)
-    assert f"Does not stand clear of chance (HR@10 {m4(chance)})" in reading(result)[1]
+    record = record_of(runs["composed"])
+    chance = record.reference.full.chance["HR@10"]
+    record = changed(record, "metrics", "full", "HR@10", to=chance + 0.001)
+    assert f"Does not stand clear of chance (HR@10 {m4(chance)})" in interpret(record)[1]
 
 
 def test_reading_of_the_oracle() -> None:

@@ -112,7 +112,7 @@ def test_later_settings_win() -> None:
 @pytest.mark.parametrize(
     ("setting", "sentence"),
     [
-        ("rounds", "Cannot read --set 'rounds'; write --set part.field=value."),
+        ("rounds", "Cannot read sets=['rounds']; write sets=['part.field=value']."),
         ("raunds=3", "Cannot set 'raunds'; did you mean 'rounds'?"),
         ("local.itmes.rate=3", "Cannot set 'local.itmes.rate': there is no 'itmes' in it; did you"),
         ("name=other", "Cannot set 'name'; "),
@@ -155,7 +155,8 @@ def test_a_central_method_needs_a_setting_to_try() -> None:
 
 
 def test_central_methods_take_no_plugins() -> None:
-    assert refusal("ease", plugins=["clip"]) == "ease has no parts to plug into; drop --with clip."
+    said = refusal("ease", plugins=["clip"])
+    assert said == "ease has no parts to plug into; drop plugins=['clip']."
 
 
 @pytest.mark.parametrize(

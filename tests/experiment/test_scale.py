@@ -20,10 +20,10 @@ from tacit.experiment.prepare import prepare
 from tacit.experiment.resolve import resolve
 from tacit.experiment.result import references
 from tacit.experiment.run import run
-from tacit.experiment.trainer import course_of
+from tacit.experiment.trainer import Trainer
 
 
-def world(path: Path, n_users: int, n_items: int, n_rows: int, seed: int = 0) -> Path:
+def dataset(path: Path, n_users: int, n_items: int, n_rows: int, seed: int = 0) -> Path:
     """Everybody has some four items or more, low codes are popular, and every item has somebody."""
     generator = np.random.default_rng(seed)
     user_N = np.concatenate(
@@ -41,10 +41,10 @@ def world(path: Path, n_users: int, n_items: int, n_rows: int, seed: int = 0) ->
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory) -> Path:
     """Users by items is 180 MB in bytes, and 31,000 interactions are nothing beside it."""
-    return world(tmp_path_factory.mktemp("wide") / "wide.parquet", 6_000, 30_000, 31_000)
+    return dataset(tmp_path_factory.mktemp("wide") / "wide.parquet", 6_000, 30_000, 31_000)
 
 
-# a federation, a central method that trains, one that does not, and one that speaks for itself
+# a federation, a central method that trains, one that does not, and a custom algorithm
 @pytest.mark.parametrize("name", ["fedmf", "mf", "popularity", "fedspectral"])
 def test_a_run_makes_no_array_of_users_by_items(name: str, wide: Path, tmp_path: Path) -> None:
     sets = {"fedmf": ["backbone.dim=4"], "fedspectral": ["width=4"]}.get(name, [])
@@ -54,14 +54,14 @@ def test_a_run_makes_no_array_of_users_by_items(name: str, wide: Path, tmp_path:
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    assert result["counts"]["evaluated_users"] * result["counts"]["items"] > 170_000_000
+    assert result.counts.evaluated_users * result.counts.items > 170_000_000
     assert peak < 120_000_000, f"{peak / 1e6:.0f} MB"
 
 
 def test_references_hold_a_block_of_users(wide: Path) -> None:
     experiment = resolve("fedmf", data=str(wide), rounds=1)
     prepared = prepare(experiment)
-    drawn = course_of(experiment, prepared.split.train, 1).drawn(5)
+    drawn = Trainer(experiment, prepared.split.train, 1).drawn(5)
     tracemalloc.start()
     try:
         references(prepared, drawn, "expected", threads=2)
@@ -71,7 +71,7 @@ def test_references_hold_a_block_of_users(wide: Path) -> None:
     assert peak < 100_000_000, f"{peak / 1e6:.0f} MB"
 
 
-# every kind of scorer: compiled passes, mapped ones, crowds, central ones, generated rows
+# every kind of scorer: compiled passes, mapped ones, ragged batches, central ones, generated rows
 SCORERS = ("fedmf", "pfedrec", "fedncf", "fcf_als", "feddae", "metamf", "fedpergnn", "neumf")
 
 
@@ -80,10 +80,10 @@ def test_scorers_may_be_called_from_several_threads(name: str) -> None:
     method, *plugins = name.split("+")
     experiment = resolve(method, plugins=plugins, rounds=1)
     split = prepare(experiment).split
-    course = course_of(experiment, split.train, 1)
-    course.advance()
-    one = rank(course.scores(), split.valid, block=16, top=5)
-    many = rank(course.scores(), split.valid, block=16, top=5, threads=4)
+    trainer = Trainer(experiment, split.train, 1)
+    trainer.run_round()
+    one = rank(trainer.scores(), split.valid, block=16, top=5)
+    many = rank(trainer.scores(), split.valid, block=16, top=5, threads=4)
     for kind in ("full", "sampled"):
         for column in ("above_H", "tied_H"):
             alone, together = (getattr(getattr(x, kind), column) for x in (one, many))
@@ -133,7 +133,7 @@ plain, running.rank = running.rank, timed
 told = {"refused": None}
 try:
     result = running.run(resolve(method, data=data, rounds=2), out, threads=2)
-    told["counts"], told["rounds"] = result["counts"], result["rounds_run"]
+    told["counts"], told["rounds"] = result.counts.model_dump(), result.rounds_run
 except TacitError as error:
     told["refused"] = str(error)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -143,9 +143,9 @@ print(json.dumps(told))
 
 
 @pytest.fixture(scope="module")
-def crowd(tmp_path_factory) -> Path:
+def batch(tmp_path_factory) -> Path:
     path = tmp_path_factory.mktemp("crowd") / "crowd.parquet"
-    return world(path, 200_000, 50_000, 3_000_000)
+    return dataset(path, 200_000, 50_000, 3_000_000)
 
 
 def told_by(method: str, data: Path, out: Path, free: float) -> dict:
@@ -166,11 +166,11 @@ def told_by(method: str, data: Path, out: Path, free: float) -> dict:
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is told in other units elsewhere")
 @pytest.mark.parametrize("method", ["fedmf", "fedspectral"])
 def test_two_validated_rounds_of_200_000_users_and_50_000_items(
-    method: str, crowd: Path, tmp_path: Path
+    method: str, batch: Path, tmp_path: Path
 ) -> None:
     """Under 3 GB, and within 4 minutes of two cores. Processor seconds are bounded, since a busy
     machine has no say in them: threads share what ranking takes, so 300 of them are 4 minutes."""
-    told = told_by(method, crowd, tmp_path / "one", free=3e9)
+    told = told_by(method, batch, tmp_path / "one", free=3e9)
     assert told["refused"] is None
     assert told["rounds"] == 2
     assert told["counts"] | {"users": 200_000, "items": 50_000, "test": 200_000} == told["counts"]
@@ -182,9 +182,9 @@ def test_two_validated_rounds_of_200_000_users_and_50_000_items(
 
 @pytest.mark.slow
 def test_tuned_rows_of_200_000_users_are_refused_before_they_are_taken(
-    crowd: Path, tmp_path: Path
+    batch: Path, tmp_path: Path
 ) -> None:
-    told = told_by("pfedrec", crowd, tmp_path / "one", free=3e9)
+    told = told_by("pfedrec", batch, tmp_path / "one", free=3e9)
     assert told["refused"].startswith("What 200000 clients keep (32 wide) needs 3.")
     assert "GB of memory but only 3.0 GB are free; about" in told["refused"]
     assert told["peak"] < 3e9

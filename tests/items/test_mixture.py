@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.core.compose import Algorithm, compose
+from tacit.core.compose import ComposedAlgorithm, compose
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
-from tacit.core.parts import Past
-from tacit.core.types import ITEMS, Init, Task
-from tacit.data.batches import draw_block, past_of_users
+from tacit.core.parts import HistoryRows
+from tacit.core.types import ITEMS, Initializer, Task
+from tacit.data.batches import draw_block, history_of_users
 from tacit.data.dataset import FeatureTable, Modalities
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import samples_per_user
@@ -22,7 +22,7 @@ from tacit.data.split import split_dataset
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participation
-from tacit.engines.scoring import Scorer, with_past
+from tacit.engines.scoring import Scorer, with_history
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.methods import METHODS, fcf, fedavg, fedmf, fedneumf, fedrap, pfedrec
@@ -33,7 +33,7 @@ from tacit.plugins.channel import clip, gaussian
 from tacit.plugins.fedrkg import fedrkg
 from tacit.plugins.fusion import fedmr, fedvlr, id_only_control
 from tacit.testing.play import algorithm_for, same_to, trace
-from tacit.testing.worlds import ragged, with_content
+from tacit.testing.synthetic import ragged, with_content
 
 TRAIN = split_dataset(with_content(ragged()), CLEAN).train
 SIZES = {
@@ -50,10 +50,10 @@ def task(name: str) -> Task:
     return Task(users, items, Modalities({"text": empty, "image": empty}))
 
 
-def one_client(algorithm: Algorithm) -> int:
+def one_client(algorithm: ComposedAlgorithm) -> int:
     """Parameters of the whole model that one client takes part in."""
-    leaves = (*algorithm.shared.values(), *algorithm.private.values())
-    return sum(init.count for init in leaves)
+    parameters = (*algorithm.shared.values(), *algorithm.private.values())
+    return sum(init.count for init in parameters)
 
 
 @pytest.mark.parametrize("base", [fcf, fedavg, lambda: pfedrec(dim=64)])
@@ -79,10 +79,10 @@ def test_counts_of_fedncf(name: str) -> None:
 
 
 def test_counts_of_single_blocks() -> None:
-    leaves = Mixture().shared(64, task("KU").content) | Mixture().private(64, None)
+    parameters = Mixture().shared(64, task("KU").content) | Mixture().private(64, None)
 
     def total(prefix: str) -> int:
-        return sum(init.count for leaf, init in leaves.items() if leaf.startswith(prefix))
+        return sum(init.count for name, init in parameters.items() if name.startswith(prefix))
 
     assert total("project.") == 98_496
     assert total("view.perceptron.") == 32_960
@@ -140,7 +140,7 @@ SETTINGS = {
 def small(base: str, setting: str) -> Method:
     method: Method = SETTINGS[setting](BASES[base]())
     local = method.local
-    inner = getattr(local, "inner", local)
+    inner = local.inner or local
     short = replace(inner, batch=16, epochs=2)
     if local is not inner:
         return replace(method, local=replace(local, inner=short))  # type: ignore[type-var]
@@ -150,9 +150,9 @@ def small(base: str, setting: str) -> Method:
 def assert_engines_agree(method: Method) -> None:
     reference = trace(method, TRAIN, LoopEngine(torch.float64))
     found = trace(method, TRAIN, CohortEngine(torch.float64, block=7))
-    for leaf, value in reference.end.items():
-        allowed = 1e-9 * max(reference.change(leaf), float(value.abs().max()))
-        assert same_to(value, found.end[leaf], allowed), leaf
+    for name, value in reference.end.items():
+        allowed = 1e-9 * max(reference.change(name), float(value.abs().max()))
+        assert same_to(value, found.end[name], allowed), name
 
 
 @pytest.mark.parametrize("setting", SETTINGS)
@@ -160,9 +160,9 @@ def assert_engines_agree(method: Method) -> None:
 def test_engines_and_placements_agree(base: str, setting: str) -> None:
     """The loop makes the views of FedMR on each client, the cohort once on the server."""
     method = small(base, setting)
-    lifted = algorithm_for(method, TRAIN).lifted is not None
+    with_server_views = algorithm_for(method, TRAIN).with_server_views is not None
     private_rows = base == "fedrap"
-    assert lifted == (not private_rows and setting not in ("changes", "clipped"))
+    assert with_server_views == (not private_rows and setting not in ("changes", "clipped"))
     assert_engines_agree(method)
 
 
@@ -176,15 +176,16 @@ def test_together_with_guidance(order: str) -> None:
     assert_engines_agree(method)
     algorithm = algorithm_for(method, TRAIN)
     assert algorithm.sends_changes(1)  # the operators go in every round
-    whole, tables = algorithm.traffic(2, 24), TRAIN.n_users * TRAIN.n_items * 5
-    assert whole - algorithm.traffic(1, 24) == 2 * tables
+    one, two = (algorithm.traffic(pytest.fail, [24] * n, width=1).total for n in (1, 2))
+    tables = TRAIN.n_users * TRAIN.n_items * 5
+    assert (two - one) - one == 2 * tables  # the second round has guidance
 
 
 def test_placements_give_the_same_numbers() -> None:
     one = trace(fedmr(fcf(dim=4), id_width=5), TRAIN, LoopEngine(torch.float64))
     two = trace(fedmr(fcf(dim=4), id_width=5, placement="server"), TRAIN, LoopEngine(torch.float64))
-    for leaf, value in one.end.items():
-        assert same_to(value, two.end[leaf], 1e-9 * max(1.0, one.change(leaf))), leaf
+    for name, value in one.end.items():
+        assert same_to(value, two.end[name], 1e-9 * max(1.0, one.change(name))), name
 
 
 def test_noise_falls_on_what_travels() -> None:
@@ -197,7 +198,7 @@ def test_noise_falls_on_what_travels() -> None:
         assert not torch.equal(plain.end[ITEMS], found.end[ITEMS])
 
 
-def after(method: Method, rounds: int = 3) -> tuple[Algorithm, State]:
+def after(method: Method, rounds: int = 3) -> tuple[ComposedAlgorithm, State]:
     algorithm, engine = algorithm_for(method, TRAIN), CohortEngine(torch.float64)
     state = engine.start(algorithm, TRAIN, 0)
     for number in range(1, rounds + 1):
@@ -206,14 +207,14 @@ def after(method: Method, rounds: int = 3) -> tuple[Algorithm, State]:
     return algorithm, state
 
 
-def weights_of(algorithm: Algorithm, state: State, user: int) -> torch.Tensor:
+def weights_of(algorithm: ComposedAlgorithm, state: State, user: int) -> torch.Tensor:
     encoder = algorithm.method.items
     assert isinstance(encoder, Mixture)
-    p = {**state.shared, **{leaf: value[user] for leaf, value in state.private.items()}}
-    p = with_past(algorithm, p, TRAIN.positives[user])
-    past = {leaf.removesuffix("@past"): v for leaf, v in p.items() if leaf.endswith("@past")}
-    view_HW = encoder.views({**p, **past}, past[ITEMS])
-    return encoder.weights(p, view_HW, Past({**p, **past}, view_HW, p["weight@past"]))
+    p = {**state.shared, **{name: value[user] for name, value in state.private.items()}}
+    p = with_history(algorithm, p, TRAIN.positives[user])
+    history = {name.removesuffix("@past"): v for name, v in p.items() if name.endswith("@past")}
+    view_HW = encoder.views({**p, **history}, history[ITEMS])
+    return encoder.weights(p, view_HW, HistoryRows({**p, **history}, view_HW, p["weight@past"]))
 
 
 def test_weights_of_views_are_a_distribution_and_differ_between_users() -> None:
@@ -229,11 +230,11 @@ def test_training_and_ranking_weigh_alike() -> None:
     algorithm, state = after(fedmr(fcf(dim=4), id_width=5))
     score_UI = Scorer(algorithm, state, positives=TRAIN.positives)(np.arange(TRAIN.n_users))
     for user in (0, 5):
-        p = {**state.shared, **{leaf: value[user] for leaf, value in state.private.items()}}
-        whole = with_past(algorithm, p, TRAIN.positives[user])
+        p = {**state.shared, **{name: value[user] for name, value in state.private.items()}}
+        whole = with_history(algorithm, p, TRAIN.positives[user])
         items = torch.from_numpy(TRAIN.positives[user])
-        rows = {leaf: whole[leaf][items] for leaf in (ITEMS, *algorithm.content)}
-        logit_N = algorithm.score({**whole, **rows})
+        rows = {name: whole[name][items] for name in (ITEMS, *algorithm.content)}
+        logit_N = algorithm.logits({**whole, **rows})
         assert torch.allclose(logit_N, torch.from_numpy(score_UI[user][items.numpy()]))
 
 
@@ -251,28 +252,23 @@ def test_a_client_finds_again_what_it_saved() -> None:
     algorithm, engine = algorithm_for(fedmr(fedrap(dim=4), id_width=5), TRAIN), CohortEngine()
     state = engine.start(algorithm, TRAIN, 0)
     engine.round(algorithm, TRAIN, state, Participation().draw(TRAIN, 0, 1), 0)
-    saved = {leaf: value.clone() for leaf, value in state.private.items()}
+    saved = {name: value.clone() for name, value in state.private.items()}
     who = Participation(ratio=0.5).draw(TRAIN, 0, 2)
     engine.round(algorithm, TRAIN, state, who, 0)
     absent = np.setdiff1d(np.arange(TRAIN.n_users), who.user_P)
-    for leaf, value in saved.items():
-        assert torch.equal(value[absent], state.private[leaf][absent]), leaf
-        assert not torch.equal(value[who.user_P], state.private[leaf][who.user_P]), leaf
+    for name, value in saved.items():
+        assert torch.equal(value[absent], state.private[name][absent]), name
+        assert not torch.equal(value[who.user_P], state.private[name][who.user_P]), name
 
 
 def test_one_client_and_one_step_is_central_descent() -> None:
     """One client, one step, a server that descends: the step of anybody's optimiser on (D, γ)."""
-    alone = replace(
-        TRAIN,
-        positives=TRAIN.positives.take(np.array([3])),
-        user_key_U=TRAIN.user_key_U[[3]],
-        hidden_from_negatives=TRAIN.hidden_from_negatives.take(np.array([3])),
-    )
+    alone = TRAIN.take(np.array([3]))
     method = fedmr(fcf(dim=4, rate=0.0, epochs=1), id_width=5)
     method = replace(method, server=ServerSteps(Sgd(0.3), Sgd(0.3)))
     algorithm, engine = compose(method, Task.of(alone)), LoopEngine(torch.float64)
     state = engine.start(algorithm, alone, 0)
-    before = {leaf: value.clone().requires_grad_() for leaf, value in state.shared.items()}
+    before = {name: value.clone().requires_grad_() for name, value in state.shared.items()}
     engine.round(algorithm, alone, state, Participation().draw(alone, 0, 1), 0)
 
     draws = draw_block(
@@ -287,35 +283,30 @@ def test_one_client_and_one_step_is_central_descent() -> None:
     )
     item_N = torch.from_numpy(draws.item_BR[0][draws.row_TSBW[0, 0, 0]])
     label_N = torch.from_numpy(draws.label_TSBW[0, 0, 0]).double()
-    p = with_past(
+    p = with_history(
         algorithm,
-        {**before, **{leaf: value[0] for leaf, value in state.private.items()}},
+        {**before, **{name: value[0] for name, value in state.private.items()}},
         alone.positives[0],
     )
-    rows = {leaf: p[leaf][item_N] for leaf in (ITEMS, *algorithm.content)}
-    logit_N = algorithm.score({**p, **rows})
+    rows = {name: p[name][item_N] for name in (ITEMS, *algorithm.content)}
+    logit_N = algorithm.logits({**p, **rows})
     loss = torch.nn.functional.binary_cross_entropy_with_logits(logit_N, label_N)
     gradients = torch.autograd.grad(loss, list(before.values()))
-    for (leaf, value), gradient in zip(before.items(), gradients, strict=True):
-        assert torch.allclose(state.shared[leaf], value - 0.3 * gradient, atol=1e-12), leaf
+    for (name, value), gradient in zip(before.items(), gradients, strict=True):
+        assert torch.allclose(state.shared[name], value - 0.3 * gradient, atol=1e-12), name
 
 
 def test_equal_histories_make_fedavg_of_fcf() -> None:
     """With as many examples each, weights by examples are the plain mean."""
     sizes = TRAIN.positives.size_U
     same = np.flatnonzero(sizes == np.bincount(sizes).argmax())
-    train = replace(
-        TRAIN,
-        positives=TRAIN.positives.take(same),
-        user_key_U=TRAIN.user_key_U[same],
-        hidden_from_negatives=TRAIN.hidden_from_negatives.take(same),
-    )
+    train = TRAIN.take(same)
     assert len(same) > 1
     one = trace(fedmr(fedavg(dim=4), id_width=5), train, CohortEngine(torch.float64))
     plain = fedmr(replace(fcf(dim=4), local=fedavg(dim=4).local), id_width=5)
     again = trace(plain, train, CohortEngine(torch.float64))
-    for leaf, value in one.end.items():
-        assert torch.allclose(value, again.end[leaf], atol=1e-12), leaf
+    for name, value in one.end.items():
+        assert torch.allclose(value, again.end[name], atol=1e-12), name
 
 
 def test_the_id_alone_with_an_identity_is_the_plain_backbone() -> None:
@@ -324,8 +315,8 @@ def test_the_id_alone_with_an_identity_is_the_plain_backbone() -> None:
     fused = replace(plain, items=items)
     one, two = (trace(m, TRAIN, LoopEngine(torch.float64)) for m in (plain, fused))
     assert one.end.keys() == two.end.keys()
-    for leaf, value in one.end.items():
-        assert torch.equal(value, two.end[leaf]), leaf
+    for name, value in one.end.items():
+        assert torch.equal(value, two.end[name]), name
 
 
 def test_missing_content_is_the_mean_only_where_asked() -> None:
@@ -365,13 +356,13 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(TacitError, match="does so already"):
         fedmr(fedmr(fcf()))
     with pytest.raises(TacitError, match="cannot be taken away"):
-        Mixture(without=("audio",)).row(Init((64,)))
+        Mixture(without=("audio",)).row(Initializer((64,)))
     with pytest.raises(TacitError, match="use ServerSteps"):
         compose(replace(fedmr(fcf()), server=fcf().server), Task.of(TRAIN))
 
 
 def test_past_of_users_counts_repeats_once() -> None:
     lists = TRAIN.positives
-    item_BH, weight_BH = past_of_users(lists, np.array([0, 1]))
+    item_BH, weight_BH = history_of_users(lists, np.array([0, 1]))
     assert item_BH.shape == weight_BH.shape
     assert np.allclose(weight_BH.sum(1), 1.0)

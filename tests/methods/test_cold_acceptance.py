@@ -19,13 +19,13 @@ from tacit.engines.participation import everybody
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
 from tacit.evaluation.references import chance
-from tacit.experiment.plugins import apply_plugin
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
 from tacit.experiment.spec import Experiment
-from tacit.experiment.trainer import FederatedCourse
+from tacit.experiment.trainer import Trainer
 from tacit.methods.cold_start import cold_pfedrec
 from tacit.plugins import cold
+from tacit.plugins.entry import apply_plugin
 
 COLD = among_cold_items(CLEAN)
 DRAWS = 50
@@ -37,11 +37,11 @@ DRAWS = 50
 def test_rows_that_know_nothing_are_at_chance_over_draws(plugin: str):
     split = split_dataset(planted_dataset(), COLD)
     method = apply_plugin(cold_pfedrec(8), plugin)
-    course = FederatedCourse(Experiment("x", method, 5, protocol=COLD), split.train, 1)
+    trainer = Trainer(Experiment("x", method, 5, protocol=COLD), split.train, 1)
     for _ in range(5):
-        course.advance()
-    course.mark_best()
-    scores = [course.draw_scores(draw) for draw in range(DRAWS)]
+        trainer.run_round()
+    trainer.keep_best()
+    scores = [trainer.draw_scores(draw) for draw in range(DRAWS)]
     values = [metric(rank(one, split.test).full, "Recall@20") for one in scores]
     expected = metric(chance(split.test).full, "Recall@20")
     assert expected == pytest.approx(20 / 72)
@@ -73,10 +73,10 @@ def test_laplace_noise_of_n_clients_has_the_deviation_of_a_mean():
     method = apply_plugin(cold.ridge(cold_pfedrec(64)), f"laplace:scale={scale}")
     still = replace(method.local, model=Sgd(0.0), items=Sgd(0.0))
     method = replace(method, local=still)
-    course = FederatedCourse(Experiment("x", method, 1, protocol=COLD), split.train, 1)
-    before = course.state.shared[ITEMS].clone()
-    course.advance()
-    found = (course.state.shared[ITEMS] - before).std().item()
+    trainer = Trainer(Experiment("x", method, 1, protocol=COLD), split.train, 1)
+    before = trainer.state.shared[ITEMS].clone()
+    trainer.run_round()
+    found = (trainer.state.shared[ITEMS] - before).std().item()
     expected = np.sqrt(2) * scale / np.sqrt(split.train.n_users)
     assert found == pytest.approx(expected, rel=0.03)
 
@@ -94,15 +94,15 @@ def test_the_default_split_of_a_method_with_a_generator_is_cold():
 
 def test_a_result_says_what_stands_beside_it(tmp_path):
     result = run(resolve("mdifffr", rounds=2, sets=["backbone.dim=8"]), tmp_path / "one")
-    beside = result["cold"]
-    assert set(beside["metrics"]) == {
+    beside = result.cold
+    assert set(beside.metrics) == {
         f"{name}@{k}" for name in ("Recall", "Precision", "NDCG") for k in (20, 50, 100)
     }
-    assert beside["draws"]["number"] == 5
-    assert beside["draws"]["Recall@20"]["deviation"] > 0
-    assert 0 < beside["top_shares"]["top1"] < beside["top_shares"]["top20"] <= 1
-    assert result["counts"]["warm_items"] == 144
-    assert result["reference"]["full"]["popularity"]["Recall@20"] == pytest.approx(20 / 72)
-    assert result["cost"]["bytes_up"] == 144 * 8 * 4  # cold items are not paid for
+    assert beside.draws.number == 5
+    assert beside.draws["Recall@20"].deviation > 0
+    assert 0 < beside.top_shares["top1"] < beside.top_shares["top20"] <= 1
+    assert result.counts.warm_items == 144
+    assert result.reference.full.popularity["Recall@20"] == pytest.approx(20 / 72)
+    assert result.cost.bytes_up == 144 * 8 * 4  # cold items are not paid for
     same = run(resolve("mean_profile", split="cold"), tmp_path / "two")
-    assert "draws" not in same["cold"]
+    assert same.cold.draws is None

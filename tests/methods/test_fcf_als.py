@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.core.custom import ClientData
+from tacit.core.algorithm import ClientData
 from tacit.core.optim import Adam
 from tacit.data.views import Lists
 from tacit.errors import TacitError
 from tacit.experiment.resolve import resolve
 from tacit.methods import FcfAls
-from tacit.methods.fcf_als import crowd_pull, crowd_vectors
+from tacit.methods.fcf_als import ragged_pull, ragged_vectors
 
 
 def client(history: list[int], real: list[float]) -> ClientData:
@@ -67,10 +67,10 @@ def test_an_item_taken_twice_is_wanted_once_and_weighs_more() -> None:
     _, upload = method.update({"items": item_ID}, {}, data, 1)
     assert upload["items"][:, 0].tolist() == pytest.approx(pulls)
     history = Lists(np.array([0, 2, 3]), np.array([0, 0, 0]))
-    user_PD = crowd_vectors(item_ID, history, confidence=3.0, ridge=1.0)
+    user_PD = ragged_vectors(item_ID, history, confidence=3.0, ridge=1.0)
     assert user_PD[:, 0].tolist() == pytest.approx([x, 4 / 9])
     twice = history.take(np.array([0, 0]))
-    pull_ID = crowd_pull(item_ID, user_PD[[0, 0]], twice, confidence=3.0)
+    pull_ID = ragged_pull(item_ID, user_PD[[0, 0]], twice, confidence=3.0)
     assert pull_ID[:, 0].tolist() == pytest.approx([2 * pull for pull in pulls])
 
 

@@ -6,20 +6,20 @@ from dataclasses import replace
 import pytest
 import torch
 
-from tacit.core.custom import ClientData
+from tacit.core.algorithm import ClientData
 from tacit.core.optim import Sgd, without_moments
-from tacit.core.types import Init, Params, Task
+from tacit.core.types import Initializer, Params, Task
 from tacit.methods.feddae import FedDAE
 from tacit.methods.feddae_model import gate_weights, kept
 
 TASK = Task(n_users=4, n_items=9)
 
 
-def drawn(declared: dict[str, Init], seed: int) -> Params:
+def drawn(declared: dict[str, Initializer], seed: int) -> Params:
     generator = torch.Generator().manual_seed(seed)
     return {
-        leaf: 2 * torch.rand(init.shape, generator=generator, dtype=torch.float64) - 1
-        for leaf, init in declared.items()
+        name: 2 * torch.rand(init.shape, generator=generator, dtype=torch.float64) - 1
+        for name, init in declared.items()
     }
 
 
@@ -40,8 +40,8 @@ def test_beta_is_a_function_of_the_round() -> None:
     assert method.beta_at(1) == 0.0
     assert method.beta_at(11) == pytest.approx(0.5 * math.tanh(1.0))
     assert method.beta_at(101) == pytest.approx(0.5, abs=1e-8)
-    habit = FedDAE(beta=0.5, annealing="cumulative")
-    assert [habit.beta_at(t) for t in (1, 2, 50)] == [0.5, 0.0, 0.0]
+    quirk = FedDAE(beta=0.5, annealing="cumulative")
+    assert [quirk.beta_at(t) for t in (1, 2, 50)] == [0.5, 0.0, 0.0]
 
 
 def test_counts_of_the_comparison() -> None:
@@ -49,8 +49,8 @@ def test_counts_of_the_comparison() -> None:
     method, n = FedDAE(), 1682
     task = Task(n_users=943, n_items=n)
     private = sum(init.count for init in method.private(task).values())
-    leaves = method.shared(task)
-    model = sum(init.count for name, init in leaves.items() if "/" not in name)
+    parameters = method.shared(task)
+    model = sum(init.count for name, init in parameters.items() if "/" not in name)
     assert private == 64 * n + 4224 + 32 * n + 98
     assert model == 64 * n + 4224 + 65 * n + 2112
     assert private + model == 225 * n + 10658
@@ -112,15 +112,15 @@ def test_one_pass_is_one_gradient() -> None:
     after, upload = method.update(shared, own, data, 6)
     free = {k: v.clone().requires_grad_() for k, v in (*shared.items(), *own.items())}
 
-    def rows(leaves: Params) -> Params:
+    def rows(parameters: Params) -> Params:
         at = data.history_H
-        return {k: free[k][at] if k.endswith(".rows") else free[k] for k in leaves}
+        return {k: free[k][at] if k.endswith(".rows") else free[k] for k in parameters}
 
     noise = {name: value[0] for name, value in data.noise.items()}
     loss = method._loss(rows(own), rows(shared), data, noise, method.beta_at(6))
     slope = dict(zip(free, torch.autograd.grad(loss, list(free.values())), strict=True))
-    for leaf, value in after.items():
-        assert torch.allclose(value, own[leaf] - 0.5 * slope[leaf]), leaf
+    for parameter, value in after.items():
+        assert torch.allclose(value, own[parameter] - 0.5 * slope[parameter]), parameter
     assert torch.allclose(upload["decoder.w1"], slope["decoder.w1"])
     assert torch.allclose(upload["global.rows"][:3], slope["global.rows"][[2, 5, 7]])
     assert upload["global.rows"][3:].abs().max() == 0.0
@@ -132,10 +132,10 @@ def test_private_parts_never_travel() -> None:
     shared, own = both(method)
     after, upload = method.update(shared, own, client(method), 1)
     assert set(upload) == set(shared)
-    assert not any(leaf.startswith(("local.", "gate.")) for leaf in upload)
+    assert not any(name.startswith(("local.", "gate.")) for name in upload)
     assert set(after) == set(own)
     full = drawn(method.shared(TASK), 1)
-    assert not any("/" in leaf for leaf in method.broadcast(full, torch.tensor(0)))
+    assert not any("/" in name for name in method.broadcast(full, torch.tensor(0)))
 
 
 def test_the_server_takes_adams_first_step() -> None:

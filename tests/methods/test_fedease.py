@@ -5,10 +5,11 @@ import pytest
 import torch
 
 import tacit.memory as memory
+from tacit.core.types import Task
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
-from tacit.engines.custom import DirectEngine, DirectScorer
+from tacit.engines.custom import CustomEngine, CustomScorer
 from tacit.engines.participation import Participation
 from tacit.errors import TacitError
 from tacit.experiment.prepare import prepare
@@ -21,9 +22,11 @@ def test_the_sum_is_the_gram_matrix() -> None:
     """Users {0, 1}, {1, 2} and {1}: item 1 has three users, and each pair with it one."""
     lists = Lists.from_pairs(np.array([0, 0, 1, 1, 2]), np.array([0, 1, 1, 2, 1]), n_lists=3)
     train = TrainView(3, lists, np.array([1, 2, 3], np.uint64), Lists.empty(3))
-    method, engine = FedEase(ridges=(1.0,)), DirectEngine()
-    state = engine.start(method, train, seed=0)
-    engine.round(method, train, state, Participation().draw(train, 0, 1), seed=0)
+    method, engine = FedEase(ridges=(1.0,)), CustomEngine()
+    state = engine.start(method.algorithm(Task.of(train)), train, seed=0)
+    engine.round(
+        method.algorithm(Task.of(train)), train, state, Participation().draw(train, 0, 1), seed=0
+    )
     assert state.shared["gram"].tolist() == [[1, 1, 0], [1, 3, 1], [0, 1, 1]]
 
 
@@ -40,23 +43,25 @@ def test_two_items_by_hand() -> None:
 def test_every_round_is_ease_with_the_next_ridge(block: int) -> None:
     train = split_dataset(ragged(), CLEAN).train
     ridges = (0.5, 5.0, 50.0)
-    method, engine = FedEase(ridges), DirectEngine(torch.float64, block)
-    state = engine.start(method, train, seed=0)
+    method, engine = FedEase(ridges), CustomEngine(torch.float64, block)
+    state = engine.start(method.algorithm(Task.of(train)), train, seed=0)
     everybody = np.arange(train.n_users)
     histories = [train.positives[user] for user in everybody]
     for setting in range(3):
         participants = Participation().draw(train, 0, setting + 1)
-        engine.round(method, train, state, participants, seed=0)
+        engine.round(method.algorithm(Task.of(train)), train, state, participants, seed=0)
         expected_UI = Ease(ridges).fit(train, setting, 0).score(histories, train.user_key_U)
-        found_UI = DirectScorer(method, train, state)(everybody)
+        found_UI = CustomScorer(method.algorithm(Task.of(train)), train, state)(everybody)
         assert np.abs(found_UI - expected_UI).max() < 1e-10
 
 
 def test_the_weights_are_those_of_ease_on_planted_data() -> None:
     train = prepare(resolve("ease")).split.train
-    method, engine = FedEase((20.0,)), DirectEngine(torch.float64)
-    state = engine.start(method, train, seed=0)
-    engine.round(method, train, state, Participation().draw(train, 0, 1), seed=0)
+    method, engine = FedEase((20.0,)), CustomEngine(torch.float64)
+    state = engine.start(method.algorithm(Task.of(train)), train, seed=0)
+    engine.round(
+        method.algorithm(Task.of(train)), train, state, Participation().draw(train, 0, 1), seed=0
+    )
     expected_II = Ease((20.0,)).fit(train, 0, 0).weight_II
     assert np.abs(state.shared["weight"].numpy() - expected_II).max() < 1e-10
 
@@ -67,9 +72,9 @@ def test_a_catalogue_that_does_not_fit_is_refused(monkeypatch: pytest.MonkeyPatc
     train = split_dataset(ragged(), CLEAN).train
     monkeypatch.setattr(memory, "available_bytes", lambda: 160_000 - 1)
     with pytest.raises(TacitError, match=r"for 50 items need .* thinner tables"):
-        DirectEngine().start(FedEase(), train, seed=0)
+        CustomEngine().start(FedEase().algorithm(Task.of(train)), train, seed=0)
     monkeypatch.setattr(memory, "available_bytes", lambda: 160_000)
-    DirectEngine().start(FedEase(), train, seed=0)
+    CustomEngine().start(FedEase().algorithm(Task.of(train)), train, seed=0)
     gram_II = torch.eye(50, dtype=torch.float64)
     monkeypatch.setattr(memory, "available_bytes", lambda: 60_000 - 1)
     with pytest.raises(TacitError, match=r"for 50 items need .* use fedspectral"):

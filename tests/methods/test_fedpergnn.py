@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from tacit.core.custom import ClientData
-from tacit.core.types import Init, Params, Task
+from tacit.core.algorithm import ClientData
+from tacit.core.types import Initializer, Params, Task
 from tacit.evaluation.metrics import metric
 from tacit.experiment.resolve import resolve
 from tacit.methods.fedpergnn import FedPerGNN, laplace
@@ -16,12 +16,12 @@ TASK = Task(n_users=4, n_items=6)
 METHOD = FedPerGNN(dim=3, neighbours=2, hidden=4)
 
 
-def drawn(declared: dict[str, Init], seed: int) -> Params:
+def drawn(declared: dict[str, Initializer], seed: int) -> Params:
     generator = torch.Generator().manual_seed(seed)
     return {
-        leaf: (torch.rand(init.shape, generator=generator, dtype=torch.float64) - 0.3)
-        * ("/" not in leaf)
-        for leaf, init in declared.items()
+        name: (torch.rand(init.shape, generator=generator, dtype=torch.float64) - 0.3)
+        * ("/" not in name)
+        for name, init in declared.items()
     }
 
 
@@ -66,7 +66,7 @@ def test_claims_thin_out_with_the_number_of_matches() -> None:
 def test_a_slot_takes_the_vector_of_its_only_sender() -> None:
     shared = server()
     before = shared["slots"].clone()
-    total = {leaf: torch.zeros_like(value) for leaf, value in shared.items() if "/" not in leaf}
+    total = {name: torch.zeros_like(value) for name, value in shared.items() if "/" not in name}
     total["slots"][1, 0] = torch.tensor([5.0, 6.0, 7.0, 1.0])  # one sender
     total["slots"][4, 0] = torch.tensor([5.0, 6.0, 7.0, 2.0])  # two
     total["matched"][1], total["matched"][4] = 1.0, 2.0
@@ -121,13 +121,13 @@ def test_clip_and_noise() -> None:
     plain = METHOD.update(shared, private, client(), 1)[1]
     bounded = FedPerGNN(dim=3, neighbours=2, hidden=4, clip=1e-3)
     sent = bounded.update(shared, private, client(), 1)[1]
-    gradients = [value for leaf, value in sent.items() if leaf not in ("slots", "matched")]
+    gradients = [value for name, value in sent.items() if name not in ("slots", "matched")]
     assert torch.sqrt(sum((g * g).sum() for g in gradients)).item() == pytest.approx(1e-3)  # type: ignore[arg-type]
     noisy = FedPerGNN(dim=3, neighbours=2, hidden=4, laplace=2.0)
     data = client()
-    for leaf, init in noisy.noise(TASK).items():
-        if leaf != "slot":
-            data.noise[leaf] = torch.full(init.shape, -0.5, dtype=torch.float64)
+    for name, init in noisy.noise(TASK).items():
+        if name != "slot":
+            data.noise[name] = torch.full(init.shape, -0.5, dtype=torch.float64)
     found = noisy.update(shared, private, data, 1)[1]["items"] - plain["items"]
     assert torch.allclose(found, 2.0 * laplace(torch.full((6, 3), -0.5, dtype=torch.float64)))
     assert found[0, 0].item() == pytest.approx(-2.0 * 0.6931, abs=1e-3)

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.core.custom import ClientData
+from tacit.core.algorithm import ClientData
+from tacit.core.types import Task
 from tacit.data.views import Lists, TrainView
-from tacit.engines.custom import DirectEngine, DirectScorer
+from tacit.engines.custom import CustomEngine, CustomScorer
 from tacit.engines.participation import Participation
 from tacit.engines.state import State
 from tacit.errors import TacitError
@@ -53,10 +54,16 @@ def test_the_step_puts_the_strongest_direction_first() -> None:
 
 
 def play(train: TrainView, width: int, rounds: int) -> State:
-    engine, method = DirectEngine(torch.float64), FedSpectral(width)
-    state = engine.start(method, train, seed=0)
+    engine, method = CustomEngine(torch.float64), FedSpectral(width)
+    state = engine.start(method.algorithm(Task.of(train)), train, seed=0)
     for number in range(1, rounds + 1):
-        engine.round(method, train, state, Participation().draw(train, 0, number), seed=0)
+        engine.round(
+            method.algorithm(Task.of(train)),
+            train,
+            state,
+            Participation().draw(train, 0, number),
+            seed=0,
+        )
     return state
 
 
@@ -74,7 +81,9 @@ def prepared(data: str) -> Prepared:
 @pytest.mark.parametrize("data", ["planted", "ml-100k"])
 def test_forty_rounds_are_pure_svd(data: str) -> None:
     train = prepared(data).split.train
-    found = DirectScorer(FedSpectral(16), train, play(train, 16, rounds=40))
+    found = CustomScorer(
+        FedSpectral(16).algorithm(Task.of(train)), train, play(train, 16, rounds=40)
+    )
     score_UI = found(np.arange(train.n_users))
     assert np.abs(score_UI - pure_svd(train, 16)).max() < 1e-5
 
@@ -84,7 +93,11 @@ def test_ten_rounds_rank_like_pure_svd(data: str) -> None:
     split = prepared(data).split
     width = FedSpectral().width
     expected_UI = pure_svd(split.train, width)
-    found = DirectScorer(FedSpectral(), split.train, play(split.train, width, rounds=10))
+    found = CustomScorer(
+        FedSpectral().algorithm(Task.of(split.train)),
+        split.train,
+        play(split.train, width, rounds=10),
+    )
     wanted = metric(rank(lambda user_B: expected_UI[user_B], split.valid).full, "HR@10")
     assert abs(metric(rank(found, split.valid).full, "HR@10") - wanted) <= 0.01
 
@@ -93,7 +106,9 @@ def test_a_catalogue_narrower_than_the_basis() -> None:
     """Three items, two users: the whole space is the subspace, and a user's row comes back."""
     lists = Lists.from_pairs(np.array([0, 0, 1, 1, 2]), np.array([0, 1, 1, 2, 2]), n_lists=3)
     train = TrainView(3, lists, np.array([1, 2, 3], np.uint64), Lists.empty(3))
-    score_UI = DirectScorer(FedSpectral(8), train, play(train, 8, rounds=2))(np.arange(3))
+    score_UI = CustomScorer(
+        FedSpectral(8).algorithm(Task.of(train)), train, play(train, 8, rounds=2)
+    )(np.arange(3))
     assert np.allclose(score_UI, [[1, 1, 0], [0, 1, 1], [0, 0, 1]])
 
 

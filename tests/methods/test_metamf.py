@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from tacit.core.custom import ClientData
+from tacit.core.algorithm import ClientData
 from tacit.core.optim import without_moments
 from tacit.core.types import Params, Task
 from tacit.methods.metamf import MetaMF
@@ -16,8 +16,8 @@ METHOD = MetaMF(dim=3, left=2, predictor=2, user_width=3, memory=5, hidden=6)
 def server() -> Params:
     generator = torch.Generator().manual_seed(0)
     return {
-        leaf: torch.randn(init.shape, generator=generator, dtype=torch.float64).abs()
-        for leaf, init in METHOD.shared(TASK).items()
+        name: torch.randn(init.shape, generator=generator, dtype=torch.float64).abs()
+        for name, init in METHOD.shared(TASK).items()
     }
 
 
@@ -32,17 +32,17 @@ def client(user: int) -> ClientData:
 
 def test_the_head_of_the_item_table_is_the_big_one() -> None:
     """4096 I weights: 512 x 8 I."""
-    leaves = MetaMF().shared(Task(n_users=6040, n_items=3706))
-    assert leaves["left.w"].count == 4096 * 3706
-    assert leaves["right.w"].count == 512 * 256
-    assert leaves["left.w"].scale == pytest.approx((2 / (512 + 8 * 3706)) ** 0.5)
+    parameters = MetaMF().shared(Task(n_users=6040, n_items=3706))
+    assert parameters["left.w"].count == 4096 * 3706
+    assert parameters["right.w"].count == 512 * 256
+    assert parameters["left.w"].scale == pytest.approx((2 / (512 + 8 * 3706)) ** 0.5)
 
 
 def test_what_a_client_receives() -> None:
     """I·32 + 32·8 + 8 + 8 + 1 floats, and none of the server's own."""
     task = Task(n_users=3, n_items=10)
     method = MetaMF()
-    shared = {leaf: torch.zeros(init.shape) for leaf, init in method.shared(task).items()}
+    shared = {name: torch.zeros(init.shape) for name, init in method.shared(task).items()}
     received = method.broadcast(shared, torch.tensor(1))
     assert sum(value.numel() for value in received.values()) == 10 * 32 + 32 * 8 + 8 + 8 + 1
     assert not set(received) & set(shared)
@@ -67,8 +67,8 @@ def test_absorb_is_autograd_through_the_whole_composition() -> None:
     loss = BinaryCrossEntropy().loss(logits, data.label_N, data.weight_N)
     slope = dict(zip(free, torch.autograd.grad(loss, list(free.values())), strict=True))
     assert set(found) == set(free)
-    for leaf, value in slope.items():
-        assert torch.allclose(found[leaf], value, rtol=1e-12, atol=1e-14), leaf
+    for name, value in slope.items():
+        assert torch.allclose(found[name], value, rtol=1e-12, atol=1e-14), name
     assert found["users"][1].abs().max() > 0
     assert found["users"][[0, 2, 3]].abs().max() == 0
 
@@ -79,14 +79,14 @@ def test_a_block_absorbs_the_sum() -> None:
     for user in (1, 3):
         data = client(user)
         uploads.append(METHOD.update(METHOD.broadcast(shared, data.user), {}, data, 1)[1])
-    stacked = {leaf: torch.stack([upload[leaf] for upload in uploads]) for leaf in uploads[0]}
+    stacked = {name: torch.stack([upload[name] for upload in uploads]) for name in uploads[0]}
     found = METHOD.absorb_block(shared, torch.tensor([1, 3]), stacked)
     each = [
         METHOD.absorb(shared, torch.tensor(user), upload)
         for user, upload in zip((1, 3), uploads, strict=True)
     ]
-    for leaf, value in found.items():
-        assert torch.allclose(value, each[0][leaf] + each[1][leaf], rtol=1e-12, atol=1e-14), leaf
+    for name, value in found.items():
+        assert torch.allclose(value, each[0][name] + each[1][name], rtol=1e-12, atol=1e-14), name
 
 
 def test_a_newcomer_gets_the_mean_vectors_model() -> None:

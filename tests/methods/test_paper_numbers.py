@@ -35,15 +35,15 @@ def test_band(method: str, protocol: str, tmp_path: Path) -> None:
     experiment = resolve(method, data="ml-100k", protocol=protocol)
     result = run(experiment, tmp_path / "run", threads=2)
     low, high = BANDS[method, protocol]
-    assert low <= result["metrics"]["sampled99"]["HR@10"] <= high
+    assert low <= result.metrics.sampled99["HR@10"] <= high
 
 
 @needs_data
 @pytest.mark.slow
-def test_central_bars_match_their_anchors(tmp_path: Path) -> None:
+def test_central_baselines_match_their_anchors(tmp_path: Path) -> None:
     """Full-ranking HR@10 of EASE on ML-100K lies near 0.14, on FilmTrust (random) near 0.74."""
-    one = run(resolve("ease", data="ml-100k"), tmp_path / "one")["metrics"]["full"]["HR@10"]
-    two = run(resolve("ease", data="filmtrust"), tmp_path / "two")["metrics"]["full"]["HR@10"]
+    one = run(resolve("ease", data="ml-100k"), tmp_path / "one").metrics.full["HR@10"]
+    two = run(resolve("ease", data="filmtrust"), tmp_path / "two").metrics.full["HR@10"]
     assert 0.12 <= one <= 0.16
     assert 0.72 <= two <= 0.77
 
@@ -59,11 +59,11 @@ def test_fedrkg_soars_on_the_published_pool_and_not_on_the_clean_one(tmp_path: P
     honest = replace(leaky, protocol=replace(leaky.protocol, negatives_exclude="train"))
     honest = replace(honest, rounds=300, evaluate_every=10)
     clean = run(honest, tmp_path / "clean", threads=2)
-    popularity = clean["reference"]["full"]["popularity"]["HR@10"]
-    assert early["metrics"]["full"]["HR@10"] > 0.40
-    assert result["metrics"]["full"]["HR@10"] > 0.98
+    popularity = clean.reference.full.popularity["HR@10"]
+    assert early.metrics.full["HR@10"] > 0.40
+    assert result.metrics.full["HR@10"] > 0.98
     assert popularity == pytest.approx(0.275, abs=0.001)
-    assert clean["metrics"]["full"]["HR@10"] < popularity
+    assert clean.metrics.full["HR@10"] < popularity
 
 
 @needs_data
@@ -73,16 +73,16 @@ def test_a_thousand_rounds_of_fedrkg_are_a_matter_of_a_minute(tmp_path: Path) ->
     protocol = replace(experiment.protocol, patience=None)
     whole = replace(experiment, evaluate_every=10, protocol=protocol)
     result = run(whole, tmp_path / "run", threads=2)
-    assert result["rounds_run"] == 1000
-    assert result["seconds"] < 120
+    assert result.rounds_run == 1000
+    assert result.seconds < 120
 
 
 @needs_data
 @pytest.mark.slow
 def test_fedrkg_meets_print_on_amazon_video(tmp_path: Path) -> None:
-    """Printed R@10: 26.08. The habits of the released code make it, and the result says so."""
+    """Printed R@10: 26.08. The quirks of the released code make it, and the result says so."""
     paper = resolve("fedmf", plugins=["fedrkg"], data="amazon-video-10", protocol="paper")
     paper = replace(paper, evaluate_every=50)
     result = run(paper, tmp_path / "run", threads=2, keep_model=False)
-    assert 0.20 <= result["metrics"]["full"]["HR@10"] <= 0.33
-    assert any("habits of the released code" in note for note in result["notes"])
+    assert 0.20 <= result.metrics.full["HR@10"] <= 0.33
+    assert any("quirks of the released code" in note for note in result.notes)

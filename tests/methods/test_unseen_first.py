@@ -16,7 +16,7 @@ from tacit.experiment.prepare import prepare
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
 from tacit.methods import UnseenFirst
-from tacit.testing.worlds import noise
+from tacit.testing.synthetic import noise
 
 KU = Path(os.environ.get("TACIT_DATA", "")) / "ninerec-ku"
 needs_ku = pytest.mark.skipif(
@@ -51,20 +51,20 @@ def test_orders_without_a_model_on_ku(
     """Expectations over ties, of which KU has many: 426 of its 560 items have five interactions."""
     experiment = resolve(method, data="ninerec-ku", protocol="fedmr", sets=sets)
     result = run(experiment, tmp_path / "one")
-    assert result["split"] == "labels"
-    assert result["counts"]["train"] == 3081
-    full, breakdown = result["metrics"]["full"], result["breakdown"]
+    assert result.split == "labels"
+    assert result.counts.train == 3081
+    full, breakdown = result.metrics.full, result.breakdown
     assert full["HR@50"] == pytest.approx(hit, abs=5e-6)
     assert full["NDCG@50"] == pytest.approx(gain, abs=5e-6)
-    assert (breakdown["warm"]["users"], breakdown["unseen"]["users"]) == (116, 88)
+    assert (breakdown.warm.users, breakdown.unseen.users) == (116, 88)
     # all 16 unseen items stand in the first 50 places, or in none of them
     unseen = 88 / 204 if method == "unseen_first" else 0.0
-    assert breakdown["unseen"]["adds"]["HR@50"] == pytest.approx(unseen, abs=1e-12)
-    assert result["reference"]["full"]["popularity"]["HR@50"] == pytest.approx(0.18673, abs=5e-6)
+    assert breakdown.unseen.adds["HR@50"] == pytest.approx(unseen, abs=1e-12)
+    assert result.reference.full.popularity["HR@50"] == pytest.approx(0.18673, abs=5e-6)
     # the first 50 of 560 items less each user's distinct train items: validation items stay
     train = prepare(experiment).split.train.positives
     chance = np.mean([50 / (560 - len(set(train[u].tolist()))) for u in range(204)])
-    assert result["reference"]["full"]["chance"]["HR@50"] == pytest.approx(chance, rel=1e-12)
+    assert result.reference.full.chance["HR@50"] == pytest.approx(chance, rel=1e-12)
 
 
 @needs_ku

@@ -11,7 +11,7 @@ from tacit.parts.clusters import ClusterMean
 from tacit.parts.contrast import GroupKept
 from tacit.parts.graph import GraphMean
 from tacit.parts.items import Appended, IdOnly
-from tacit.parts.local import Alternate, Held, Joint, Reconstruct
+from tacit.parts.local import Alternate, GradientsOnly, Joint, Reconstruct
 from tacit.parts.mixture import Mixture
 from tacit.parts.objectives import BinaryCrossEntropy, PairwiseRanking
 from tacit.parts.server import Mean, ServerSteps
@@ -98,12 +98,12 @@ class TestReconstruct(LocalTests):
 
 
 class TestHeld(LocalTests):
-    local = Held(Joint(items=SLOW, epochs=2, batch=16))
+    local = GradientsOnly(Joint(items=SLOW, epochs=2, batch=16))
     server = ServerSteps(SLOW, Adam(0.01))
 
 
 class TestHeldLast(LocalTests):
-    local = Held(Alternate(items=SLOW, batch=16), "last_gradient")
+    local = GradientsOnly(Alternate(items=SLOW, batch=16), "last_gradient")
     server = ServerSteps(SLOW, Adam(0.01))
 
 
@@ -129,7 +129,7 @@ class TestMeanByExamples(ServerTests):
 
 class TestServerSteps(ServerTests):
     server = ServerSteps(SLOW, Adam(0.01))
-    local = Held(Joint(items=SLOW, epochs=2, batch=16))
+    local = GradientsOnly(Joint(items=SLOW, epochs=2, batch=16))
 
 
 class TestGraphMean(ServerTests):

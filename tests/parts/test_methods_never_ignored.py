@@ -1,7 +1,7 @@
-"""Methods that speak for themselves, central ones and generators: a subclass is never ignored.
+"""Custom algorithms, central ones and generators: a subclass is never ignored.
 
-Crowd kernels, kernels of epochs and steps in place say a method's functions once more, for speed; a
-subclass that overrides the functions must not meet the kernels of its parent.
+Ragged kernels, kernels of epochs and steps in place say a method's functions once more, for speed;
+a subclass that overrides the functions must not run the kernels of its parent.
 """
 
 from __future__ import annotations
@@ -15,16 +15,15 @@ import pytest
 import torch
 
 from tacit.central.pairs import PairModel
-from tacit.core.custom import ClientData
+from tacit.core.algorithm import ClientData
 from tacit.core.optim import Adam, Sgd
+from tacit.core.registry import PARTS
 from tacit.core.types import Params, Task
 from tacit.data.protocol import CLEAN, among_cold_items
 from tacit.data.split import split_dataset
-from tacit.engines.custom import DirectEngine, DirectScorer
-from tacit.engines.ragged import leaves_by_history
-from tacit.experiment.parts import PARTS
+from tacit.engines.custom import CustomEngine, CustomScorer
 from tacit.experiment.spec import Experiment
-from tacit.experiment.trainer import TrainedCourse, course_of
+from tacit.experiment.trainer import Trainer
 from tacit.methods.central_trained import Mf, Ncf, NeuMf
 from tacit.methods.cold_start import cold_pfedrec
 from tacit.methods.feddae import FedDAE
@@ -32,16 +31,16 @@ from tacit.methods.fedpergnn import FedPerGNN
 from tacit.methods.metamf import MetaMF
 from tacit.parts.cold.diffusion import Corrected, Diffusion
 from tacit.parts.cold.features import Features
-from tacit.testing.direct_tests import direct_trace
+from tacit.testing.custom_tests import custom_trace
 from tacit.testing.paths import small_train
 from tacit.testing.play import Trace, same_to
-from tacit.testing.worlds import ragged, with_content
+from tacit.testing.synthetic import ragged, with_content
 
 WIDE = torch.float64
 TRAIN = small_train(content=True)
 EVERYBODY = np.arange(TRAIN.n_users)
 
-DIRECT: dict[str, Any] = {
+CUSTOM: dict[str, Any] = {
     "fedspectral": PARTS["fedspectral"](width=2),
     "fedease": PARTS["fedease"](),
     "fcf_als": PARTS["fcf_als"](dim=3),
@@ -65,7 +64,7 @@ def louder(method: Any) -> Any:
         self: Any, received: Params, private: Params, data: ClientData, number: int
     ) -> tuple[Params, Params]:
         kept, upload = parent.update(self, received, private, data, number)
-        return kept, {leaf: value * (1 + 0.1 * data.real_H.sum()) for leaf, value in upload.items()}
+        return kept, {name: value * (1 + 0.1 * data.real_H.sum()) for name, value in upload.items()}
 
     return overriding(method, update=update)
 
@@ -85,7 +84,7 @@ def absorbing(method: Any) -> Any:
 
     def absorb(self: Any, shared: Params, user: torch.Tensor, upload: Params) -> Params:
         absorbed = parent.absorb(self, shared, user, upload)
-        return {leaf: (1 + 0.1 * user) * value for leaf, value in absorbed.items()}
+        return {name: (1 + 0.1 * user) * value for name, value in absorbed.items()}
 
     return overriding(method, absorb=absorb)
 
@@ -95,30 +94,35 @@ def stepping(method: Any) -> Any:
 
     def step(self: Any, shared: Params, total: Params, n_clients: int, number: int) -> Params:
         after = parent.step(self, shared, total, n_clients, number)
-        return {leaf: 0.9 * value for leaf, value in after.items()}
+        return {name: 0.9 * value for name, value in after.items()}
 
     return overriding(method, step=step)
 
 
 def same(one: Trace, two: Trace) -> bool:
     return all(
-        same_to(value, two.end[leaf], 1e-9 * max(1.0, one.change(leaf)))
-        for leaf, value in one.end.items()
+        same_to(value, two.end[name], 1e-9 * max(1.0, one.change(name)))
+        for name, value in one.end.items()
     )
 
 
 @pytest.mark.parametrize("change", [louder, shifted, absorbing, stepping])
-@pytest.mark.parametrize("name", DIRECT)
-def test_a_subclass_meets_no_crowd_kernel(name: str, change: Callable[[Any], Any]) -> None:
-    other = change(DIRECT[name])
-    alone = direct_trace(other, TRAIN, DirectEngine(WIDE, block=1), rounds=2)
-    found = direct_trace(other, TRAIN, DirectEngine(WIDE), rounds=2)
+@pytest.mark.parametrize("name", CUSTOM)
+def test_a_subclass_runs_no_ragged_kernel(name: str, change: Callable[[Any], Any]) -> None:
+    other = change(CUSTOM[name])
+    alone = custom_trace(other, TRAIN, CustomEngine(WIDE, block=1), rounds=2)
+    found = custom_trace(other, TRAIN, CustomEngine(WIDE), rounds=2)
     assert same(alone, found)
-    scores = [DirectScorer(other, TRAIN, alone.state, block)(EVERYBODY) for block in (1, 64)]
+    scores = [
+        CustomScorer(other.algorithm(Task.of(TRAIN)), TRAIN, alone.state, block)(EVERYBODY)
+        for block in (1, 64)
+    ]
     assert np.abs(scores[0] - scores[1]).max() <= 1e-9 * max(1.0, np.abs(scores[0]).max())
-    parent = direct_trace(DIRECT[name], TRAIN, DirectEngine(WIDE, block=1), rounds=2)
+    parent = custom_trace(CUSTOM[name], TRAIN, CustomEngine(WIDE, block=1), rounds=2)
     if change is shifted:
-        plain = DirectScorer(DIRECT[name], TRAIN, parent.state, 1)(EVERYBODY)
+        plain = CustomScorer(CUSTOM[name].algorithm(Task.of(TRAIN)), TRAIN, parent.state, 1)(
+            EVERYBODY
+        )
         assert np.abs(scores[0] - plain).max() > 1
     else:
         assert not same(alone, parent)
@@ -127,14 +131,16 @@ def test_a_subclass_meets_no_crowd_kernel(name: str, change: Callable[[Any], Any
 def test_the_methods_themselves_do_meet_them_and_it_is_said() -> None:
     task = Task(TRAIN.n_users, TRAIN.n_items)
     for name in ("fcf_als", "feddae", "metamf", "fedpergnn"):
-        kind = type(DIRECT[name]).__name__
-        said = DirectEngine().describe(DIRECT[name], task)
-        assert said == f"direct: crowd kernels of {kind}, all clients together on cpu"
-        other = DirectEngine().describe(louder(DIRECT[name]), task)
-        assert other.startswith("direct: blocks of")
+        kind = type(CUSTOM[name]).__name__
+        said = CustomEngine().describe(CUSTOM[name].algorithm(task)).text
+        assert said == f"custom: ragged kernels of {kind}, all clients together on cpu"
+        other = CustomEngine().describe(louder(CUSTOM[name]).algorithm(task)).text
+        assert other.startswith("custom: blocks of")
         assert f"(Other{kind} has other functions" in other
-    assert leaves_by_history(DIRECT["feddae"])
-    assert not leaves_by_history(shifted(DIRECT["feddae"]))  # it may read any row
+    assert CUSTOM["feddae"].algorithm(Task.of(TRAIN)).history_parameters
+    assert (
+        not shifted(CUSTOM["feddae"]).algorithm(Task.of(TRAIN)).history_parameters
+    )  # it may read any row
 
 
 def doubled(self: Adam, value: Any, gradient: Any, state: Params, rate: float) -> Any:
@@ -145,13 +151,13 @@ def doubled(self: Adam, value: Any, gradient: Any, state: Params, rate: float) -
 @pytest.mark.parametrize("field", ["local", "server"])
 @pytest.mark.parametrize("name", ["feddae", "metamf", "fedpergnn", "fcf_als"])
 def test_an_optimiser_of_a_method_is_never_ignored(name: str, field: str) -> None:
-    plain = DIRECT[name]
+    plain = CUSTOM[name]
     if not hasattr(plain, field):
         return
     other = replace(plain, **{field: overriding(getattr(plain, field), update=doubled)})
-    alone, found = (direct_trace(other, TRAIN, DirectEngine(WIDE, b), rounds=2) for b in (1, None))
+    alone, found = (custom_trace(other, TRAIN, CustomEngine(WIDE, b), rounds=2) for b in (1, None))
     assert same(alone, found)
-    assert not same(alone, direct_trace(plain, TRAIN, DirectEngine(WIDE, 1), rounds=2))
+    assert not same(alone, custom_trace(plain, TRAIN, CustomEngine(WIDE, 1), rounds=2))
 
 
 PAIRS: dict[str, PairModel] = {
@@ -173,20 +179,20 @@ def squared(model: Any) -> dict[str, Any]:
 
 
 def played(model: PairModel, epochs: int = 2) -> tuple[Params, np.ndarray]:
-    leaves = model.start(TRAIN, 0, WIDE)
+    parameters = model.start(TRAIN, 0, WIDE)
     for number in range(1, epochs + 1):
-        leaves, _ = model.epoch(leaves, TRAIN, 0, number)
-    return leaves, model.score(leaves, EVERYBODY)
+        parameters, _ = model.epoch(parameters, TRAIN, 0, number)
+    return parameters, model.score(parameters, EVERYBODY)
 
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_logit_of_a_subclass_is_trained_and_ranked(name: str) -> None:
     model = PAIRS[name]
     written = {"descend": PairModel.descend, "score_rows": PairModel.score_rows}
-    leaves, scores = played(overriding(model, **squared(model)))
+    parameters, scores = played(overriding(model, **squared(model)))
     expected, expected_scores = played(overriding(model, **squared(model), **written))
-    for leaf, value in expected.items():
-        assert torch.allclose(leaves[leaf], value, rtol=1e-9, atol=1e-12), leaf
+    for parameter, value in expected.items():
+        assert torch.allclose(parameters[parameter], value, rtol=1e-9, atol=1e-12), parameter
     assert np.allclose(scores, expected_scores, rtol=1e-9, atol=1e-12)
     assert np.abs(scores - played(model)[1]).max() > 0.1
 
@@ -197,11 +203,11 @@ def test_an_optimiser_of_a_central_model_is_never_ignored(name: str, optimiser: 
     """A subclass that changes nothing gives the kernels' numbers; one that does gives others."""
     plain = replace(PAIRS[name], optimiser=optimiser)
     again = replace(plain, optimiser=overriding(optimiser))
-    (leaves, scores), (found, found_scores) = played(plain), played(again)
+    (parameters, scores), (found, found_scores) = played(plain), played(again)
     assert plain.kernel is not None
     assert again.kernel is None
-    for leaf, value in leaves.items():
-        assert torch.allclose(found[leaf], value, rtol=1e-7, atol=1e-10), leaf
+    for parameter, value in parameters.items():
+        assert torch.allclose(found[parameter], value, rtol=1e-7, atol=1e-10), parameter
     assert np.allclose(scores, found_scores, rtol=1e-7, atol=1e-10)
     kind = type(optimiser)
 
@@ -212,19 +218,19 @@ def test_an_optimiser_of_a_central_model_is_never_ignored(name: str, optimiser: 
     other = played(replace(plain, optimiser=overriding(optimiser, update=update)))
     assert not np.allclose(scores, other[1], rtol=1e-6, atol=1e-9)
     newcomer = [
-        model.score_newcomer(leaves, np.array([1, 2]), name=5, seed=0, epochs=3)
+        model.score_newcomer(parameters, np.array([1, 2]), name=5, seed=0, epochs=3)
         for model in (plain, again, replace(plain, optimiser=overriding(optimiser, update=update)))
     ]
     assert np.allclose(newcomer[0], newcomer[1], rtol=1e-7, atol=1e-10)
     assert not np.allclose(newcomer[0], newcomer[2], rtol=1e-6, atol=1e-9)
 
 
-def test_a_central_course_says_its_kernel() -> None:
+def test_a_central_trainer_says_its_kernel() -> None:
     said = []
     for model in (PAIRS["mf"], overriding(PAIRS["mf"]), PAIRS["ncf"]):
-        course = course_of(Experiment("test", model, 1), TRAIN, 1)
-        assert isinstance(course, TrainedCourse)
-        said.append(course.describe().split("(")[1])
+        trainer = Trainer(Experiment("test", model, 1), TRAIN, 1)
+        assert isinstance(trainer, Trainer)
+        said.append(trainer.describe().text.split("(")[1])
     assert said == ["mf kernel)", "batch after batch)", "tower kernel)"]
 
 
@@ -247,9 +253,9 @@ def test_a_fit_of_a_central_subclass_is_ranked(name: str) -> None:
 
     found = []
     for method in (parent(), overriding(parent(), fit=fit)):
-        course = course_of(Experiment("test", method, 1), TRAIN, 1)
-        course.advance()
-        found.append(np.asarray(course.scores()(EVERYBODY), dtype=float))
+        trainer = Trainer(Experiment("test", method, 1), TRAIN, 1)
+        trainer.run_round()
+        found.append(np.asarray(trainer.scores()(EVERYBODY), dtype=float))
     gap = 7.0 * np.arange(TRAIN.n_items)
     assert np.allclose(found[0] - found[1], gap, rtol=1e-9, atol=1e-6)
 
@@ -278,9 +284,9 @@ def test_rows_of_a_generating_subclass_are_ranked(name: str) -> None:
                 cold_pfedrec(4), cold=overriding(made, generate=generate) if is_other else made
             )
             experiment = Experiment("test", method, 1, engine=engine, precision="float64")  # type: ignore[arg-type]
-            course = course_of(experiment, train, 1)
-            course.advance()
-            scores[engine, is_other] = course.scores()(np.arange(train.n_users))
+            trainer = Trainer(experiment, train, 1)
+            trainer.run_round()
+            scores[engine, is_other] = trainer.scores()(np.arange(train.n_users))
     there = np.isfinite(scores["loop", True])
     auto, loop = scores["auto", True][there], scores["loop", True][there]
     assert np.allclose(auto, loop, rtol=1e-7, atol=1e-9)

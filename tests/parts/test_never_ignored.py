@@ -1,4 +1,4 @@
-"""A part that subclasses another is never ignored: not by a kernel, a crowd or a shortcut.
+"""A part that subclasses another is never ignored: not by a kernel, a ragged batch or a shortcut.
 
 For every class in the list of parts, a subclass that overrides one behaviour is put wherever the
 class stands in methods that kernels claim. It must give the same numbers on the path that engines
@@ -19,18 +19,18 @@ from torch import Tensor
 
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
-from tacit.core.parts import Meeting
-from tacit.core.types import ITEMS, Init, Params, Phase
+from tacit.core.parts import Aggregated, Backbone, Sync
+from tacit.core.registry import PARTS
+from tacit.core.types import ITEMS, Initializer, Params, Phase
 from tacit.data.sampling import REDRAW_CODES, Sampling
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.loop import LoopEngine
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
-from tacit.experiment.parts import PARTS
 from tacit.experiment.prepare import prepare
 from tacit.experiment.resolve import resolve
-from tacit.experiment.trainer import course_of
+from tacit.experiment.trainer import Trainer
 from tacit.parts.backbones import DotProduct, LinearHead, MlpHead, NeuralMf, SharedMlp
 from tacit.parts.channel import Clip, Dense, Gaussian, Laplace
 from tacit.parts.clusters import ClusterMean
@@ -38,7 +38,7 @@ from tacit.parts.contrast import GroupKept
 from tacit.parts.graph import GraphMean
 from tacit.parts.guidance import AdaptiveGuidance
 from tacit.parts.items import Appended
-from tacit.parts.local import Alternate, Held, Joint, Reconstruct
+from tacit.parts.local import Alternate, GradientsOnly, Joint, Reconstruct
 from tacit.parts.mixture import Mixture
 from tacit.parts.objectives import BinaryCrossEntropy, PairwiseRanking
 from tacit.parts.server import ServerSteps, TablesBeside
@@ -73,19 +73,22 @@ PLACES: dict[str, Method] = {
     "guided": Method(LinearHead(4), sync=AdaptiveGuidance(0.5, 1, 2, Sgd(0.1)), local=TURNS),
     "anchored": Method(DotProduct(4), sync=Anchored(50.0), local=JOINT),
     "views": Method(
-        LinearHead(4), Mixture(VIEWS, width=4, id_width=5), local=Held(TURNS), server=STEPS
+        LinearHead(4), Mixture(VIEWS, width=4, id_width=5), local=GradientsOnly(TURNS), server=STEPS
     ),
     "other views": Method(
-        DotProduct(4), Mixture(OTHERS, width=4, id_width=5), local=Held(JOINT), server=STEPS
+        DotProduct(4),
+        Mixture(OTHERS, width=4, id_width=5),
+        local=GradientsOnly(JOINT),
+        server=STEPS,
     ),
-    "appended": Method(DotProduct(4), Appended(), local=Held(JOINT), server=STEPS),
+    "appended": Method(DotProduct(4), Appended(), local=GradientsOnly(JOINT), server=STEPS),
     "additive": Method(LinearHead(4), sync=Additive(0.5, 0.3, "fixed"), local=JOINT),
     "contrast": Method(
         LinearHead(4), sync=GroupKept(0.5), local=TURNS, server=ClusterMean(3, iterations=3)
     ),
     "pulled": Method(MlpHead(4, (3, 1)), sync=Proximal(5.0), local=JOINT, server=GraphMean()),
     "beside": Method(
-        DotProduct(4), sync=Proximal(5.0), local=JOINT, server=TablesBeside(GraphMean())
+        SharedMlp(4, (3, 1)), sync=Proximal(5.0), local=JOINT, server=TablesBeside(GraphMean())
     ),
     "clipped": Method(DotProduct(4), local=JOINT, channel=(Dense(), Clip(0.5))),
     "gaussian": Method(DotProduct(4), local=JOINT, channel=(Dense(), Clip(0.5), Gaussian(0.1))),
@@ -128,16 +131,22 @@ def halfway(old: Callable[..., Any]) -> Callable[..., Any]:
     return lambda self, value, total, weight: (value + old(self, value, total, weight)) / 2
 
 
+def by_examples(old: Callable[..., float]) -> Callable[..., float]:
+    return lambda self, declared: 1.0 if declared.examples > 8 else 0.5
+
+
 def phases(*groups: tuple[Literal["model", "items"], ...]) -> Override:
     return lambda old: lambda self, epoch: tuple(Phase(group) for group in groups)
 
 
-def shrunk_meeting(old: Callable[..., Meeting]) -> Callable[..., Meeting]:
-    def meet(self: Any, table_PID: Tensor, shared: Params, generator: Any) -> Meeting:
+def shrunk_tables(old: Callable[..., Aggregated]) -> Callable[..., Aggregated]:
+    def aggregate_tables(
+        self: Any, table_PID: Tensor, shared: Params, generator: Any
+    ) -> Aggregated:
         found = old(self, table_PID, shared, generator)
         return replace(found, shared={**found.shared, ITEMS: 0.9 * found.shared[ITEMS]})
 
-    return meet
+    return aggregate_tables
 
 
 STEP: dict[str, Override] = {
@@ -185,20 +194,23 @@ BEHAVIOURS: dict[str, dict[str, Override]] = {
     "clip": {"factor": scaled(0.5), "add_noise": scaled(0.9)},
     "gaussian": NOISE,
     "laplace": NOISE,
-    "mean": {"step": halfway, "weight": lambda old: lambda self, n: 1.0 if n > 8 else 0.5},
+    "mean": {"step": halfway, "weight": by_examples},
     "server_steps": {
         "optimiser": lambda old: lambda self, is_table: Sgd(0.02),
-        "weight": lambda old: lambda self, n: float(n) ** 0.5,
+        "weight": by_examples,
     },
-    "graph_mean": {"meet": shrunk_meeting, "links": lambda old: lambda self, s: s > -1.0},
-    "cluster_mean": {"meet": shrunk_meeting},
-    "tables_beside": {"meet": shrunk_meeting},
+    "graph_mean": {
+        "aggregate_tables": shrunk_tables,
+        "links": lambda old: lambda self, s: s > -1.0,
+    },
+    "cluster_mean": {"aggregate_tables": shrunk_tables},
+    "tables_beside": {"weight": by_examples},
 }
 ELSEWHERE = {
     "federated": "a value with slots, which has no behaviour of its own",
     **dict.fromkeys(
         ("fedspectral", "fedease", "fcf_als", "feddae", "metamf", "fedpergnn"),
-        "test_methods_never_ignored.py: methods that speak for themselves",
+        "test_methods_never_ignored.py: custom algorithms",
     ),
     **dict.fromkeys(("mf", "ncf", "neumf"), "test_methods_never_ignored.py: models of pairs"),
     **dict.fromkeys(
@@ -224,7 +236,10 @@ def test_every_part_has_an_entry() -> None:
 def overriding(part: Any, name: str, override: Override) -> Any:
     """The same part, of a subclass that overrides one behaviour."""
     parent = type(part)
-    changed = type(f"Other{parent.__name__}", (parent,), {name: override(getattr(parent, name))})
+    written = {name: override(getattr(parent, name))}
+    if name == "weight":
+        written["tells_examples"] = True  # a weight sees only what clients say that they tell
+    changed = type(f"Other{parent.__name__}", (parent,), written)
     return changed(**{field.name: getattr(part, field.name) for field in fields(part)})
 
 
@@ -245,7 +260,7 @@ def parent_trace(place: str) -> Trace:
 
 
 def differs(one: Trace, two: Trace) -> bool:
-    return any(not same_to(one.end[leaf], two.end[leaf], 1e-9) for leaf in one.end)
+    return any(not same_to(one.end[name], two.end[name], 1e-9) for name in one.end)
 
 
 @pytest.mark.parametrize(
@@ -264,10 +279,12 @@ def test_an_overridden_behaviour_is_never_ignored(name: str, behaviour: str) -> 
         algorithm = algorithm_for(other, TRAIN)
         reference = trace(other, TRAIN, LoopEngine(WIDE), rounds=2)
         found = trace(other, TRAIN, CohortEngine(WIDE, block=5), rounds=2)
-        for leaf, value in reference.end.items():
-            allowed = max(1e-10 * reference.change(leaf), 1e-14 * float(value.abs().max()))
-            said = CohortEngine().describe(algorithm)
-            assert same_to(value, found.end[leaf], allowed), f"{place}: {leaf} differs ({said})"
+        for parameter, value in reference.end.items():
+            allowed = max(1e-10 * reference.change(parameter), 1e-14 * float(value.abs().max()))
+            said = CohortEngine().describe(algorithm).text
+            assert same_to(value, found.end[parameter], allowed), (
+                f"{place}: {parameter} differs ({said})"
+            )
         assert abs(found.state.loss - reference.state.loss) <= 1e-10 * abs(reference.state.loss)
         assert_scores_agree(algorithm, TRAIN, reference.state)
         seen += differs(reference, parent_trace(place))
@@ -286,35 +303,10 @@ def test_a_sampler_that_draws_otherwise_is_never_ignored() -> None:
 
 
 @dataclass(frozen=True)
-class Dimmed:
-    """A rule that is no subclass of anything, with a reading of its own."""
+class Dimmed(Sync):
+    """A rule that is no subclass of a known one, with a reading of its own."""
 
     strength: float = 0.8
-
-    @property
-    def trains(self) -> tuple[str, ...]:
-        return (ITEMS,)
-
-    @property
-    def rows(self) -> Literal["touched"]:
-        return "touched"
-
-    @property
-    def restarts(self) -> bool:
-        return False
-
-    @property
-    def scores_with(self) -> Literal["global"]:
-        return "global"
-
-    def shared(self, table: Init) -> dict[str, Init]:
-        return {ITEMS: table}
-
-    def private(self, table: Init) -> dict[str, Init]:
-        return {}
-
-    def sends(self, round_number: int) -> bool:
-        return True
 
     def read(self, p: Params) -> Tensor:
         return self.strength * torch.tanh(p[ITEMS])
@@ -329,18 +321,16 @@ def test_a_new_rule_with_a_reading_of_its_own(place: str) -> None:
 def test_a_bound_on_gradients_sees_the_encoder_and_not_its_views() -> None:
     for place in ("views", "appended"):
         held = PLACES[place].local
-        assert isinstance(held, Held)
+        assert isinstance(held, GradientsOnly)
         inner = replace(held.inner, gradient_clip=0.05)  # type: ignore[type-var]
-        bounded = replace(PLACES[place], local=Held(inner))
+        bounded = replace(PLACES[place], local=GradientsOnly(inner))
         assert differs(assert_paths_agree(bounded, TRAIN), parent_trace(place))
 
 
 class AllRowsKept(Replace):
     """Every client keeps all rows that it ranks with, and not only those that it touched."""
 
-    @property
-    def rows(self) -> Literal["touched", "all"]:  # type: ignore[override]
-        return "all"
+    rows = "all"
 
 
 class AnchoredAndKept(Anchored):
@@ -360,20 +350,13 @@ class NothingFirst(Joint):
 
 
 @dataclass(frozen=True)
-class Popular:
+class Popular(Backbone):
     """A scorer with nothing to learn beside the item rows."""
 
     dim: int = 4
-    linear: tuple[str, str | None] | None = None
 
-    def item_init(self) -> Init:
-        return Init((self.dim,), "normal", 0.1)
-
-    def shared(self) -> dict[str, Init]:
-        return {}
-
-    def private(self) -> dict[str, Init]:
-        return {}
+    def item_init(self) -> Initializer:
+        return Initializer((self.dim,), "normal", 0.1)
 
     def score(self, p: Params, x_ND: Tensor) -> Tensor:
         return x_ND.sum(-1)
@@ -381,10 +364,6 @@ class Popular:
 
 class Counting(Sgd):
     """Keeps one number for a client, whatever the shape of what it steps."""
-
-    @property
-    def stateless(self) -> bool:
-        return False
 
     def init(self, value: Tensor, batch_dims: int) -> Params:
         return {"count": value.new_zeros(())}
@@ -397,9 +376,7 @@ class Counting(Sgd):
 
 
 class CountingOn(Counting):
-    @property
-    def lifetime(self) -> Literal["round", "persistent"]:
-        return "persistent"
+    lifetime = "persistent"
 
 
 @pytest.mark.parametrize(
@@ -451,7 +428,7 @@ class Cosine(DotProduct):
     [({}, 0.0620), ({"objective": Focal()}, 0.0339), ({"backbone": Cosine()}, 0.1300)],
     ids=("plain", "focal", "cosine"),
 )
-def test_a_new_loss_and_a_new_scorer_on_the_planted_world(
+def test_a_new_loss_and_a_new_scorer_on_the_planted_dataset(
     changes: dict[str, Any], expected: float
 ) -> None:
     """NDCG@10 of the round that validation selects; both were .062 while kernels ignored them."""
@@ -459,18 +436,18 @@ def test_a_new_loss_and_a_new_scorer_on_the_planted_world(
     assert isinstance(experiment.method, Method)
     experiment = replace(experiment, method=replace(experiment.method, **changes))
     split = prepare(experiment).split
-    course, best, selected = course_of(experiment, split.train, 1), -1.0, 0.0
+    trainer, best, selected = Trainer(experiment, split.train, 1), -1.0, 0.0
     for _ in range(experiment.rounds):
-        course.advance()
-        value = metric(rank(course.scores(), split.valid).full, "NDCG@10")
+        trainer.run_round()
+        value = metric(rank(trainer.scores(), split.valid).full, "NDCG@10")
         if value >= best:
-            best, selected = value, metric(rank(course.scores(), split.test).full, "NDCG@10")
+            best, selected = value, metric(rank(trainer.scores(), split.test).full, "NDCG@10")
     assert selected == pytest.approx(expected, abs=5e-5)
 
 
 def test_one_client_at_a_time_is_said() -> None:
     other = replace(JOINT, model=overriding(Sgd(0.1), "update", step_of_unit_length))
-    said = CohortEngine().describe(algorithm_for(replace(PLACES["dot"], local=other), TRAIN))
+    said = CohortEngine().describe(algorithm_for(replace(PLACES["dot"], local=other), TRAIN)).text
     assert said == (
         "cohort: one client at a time on cpu (local.model is OtherSgd, which does not say that it "
         "is entrywise)"
@@ -486,14 +463,14 @@ def test_a_channel_link_that_looks_at_several_norms_sees_one() -> None:
 class OwnBrightness(Replace):
     """A rule with a number of its own for each client, which is no table."""
 
-    def private(self, table: Init) -> dict[str, Init]:
-        return {"brightness": Init((1,), "normal", 0.5)}
+    def private(self, table: Initializer) -> dict[str, Initializer]:
+        return {"brightness": Initializer((1,), "normal", 0.5)}
 
     def read(self, p: Params) -> Tensor:
         return p[ITEMS] * (1 + p["brightness"])
 
 
-def test_a_leaf_of_a_rule_of_ones_own_is_read_on_every_path() -> None:
+def test_a_parameter_of_a_rule_of_ones_own_is_read_on_every_path() -> None:
     other = replace(PLACES["dot"], sync=OwnBrightness())
     assert differs(assert_paths_agree(other, TRAIN), parent_trace("dot"))
 

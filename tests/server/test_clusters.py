@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.core.types import ITEMS, Init
+from tacit.core.types import ITEMS, Initializer
 from tacit.errors import TacitError
 from tacit.parts.clusters import ClusterMean, cluster_items, elbow, likeness
 from tacit.parts.contrast import LABEL, SAMPLE
@@ -58,7 +58,7 @@ def test_more_clusters_than_items_give_each_item_its_own() -> None:
     assert sorted(cluster_items(torch.arange(3.0)[:, None], 9, 5, chance()).tolist()) == [1, 2, 3]
 
 
-def meeting_tables() -> torch.Tensor:
+def aggregated_tables() -> torch.Tensor:
     """Users 0, 2, 4 are alike, 1, 3, 5, 6, 7 are all different from them and unlike each other."""
     generator = torch.Generator().manual_seed(1)
     table = torch.randn(8, 6, 5, generator=generator, dtype=torch.float64)
@@ -68,11 +68,11 @@ def meeting_tables() -> torch.Tensor:
 
 
 def test_the_group_gets_its_mean_and_is_made_of_alike_users() -> None:
-    table = meeting_tables()
+    table = aggregated_tables()
     shared = {ITEMS: table[0], LABEL: torch.zeros(6)}
     seen = set()
     for seed in range(30):
-        found = ClusterMean(clusters=1).meet(table, shared, chance(seed))
+        found = ClusterMean(clusters=1).aggregate_tables(table, shared, chance(seed))
         assert found.replaced_Q is not None
         assert found.table_QID is not None
         group = found.replaced_Q.tolist()
@@ -85,31 +85,31 @@ def test_the_group_gets_its_mean_and_is_made_of_alike_users() -> None:
 
 
 def test_labels_sample_and_mean_table() -> None:
-    table = meeting_tables()
+    table = aggregated_tables()
     rule = ClusterMean(clusters=2, sample=3)
-    law = Init((6, 5))
-    assert {leaf: init.shape for leaf, init in rule.shared(law).items()} == {
+    distribution = Initializer((6, 5))
+    assert {name: init.shape for name, init in rule.shared(distribution).items()} == {
         LABEL: (6,),
         SAMPLE: (3,),
     }
     shared = {ITEMS: table[0], LABEL: torch.zeros(6), SAMPLE: torch.zeros(3)}
-    found = rule.meet(table, shared, chance()).shared
+    found = rule.aggregate_tables(table, shared, chance()).shared
     assert torch.allclose(found[ITEMS], table.mean(0), rtol=0, atol=1e-12)
     assert set(found[LABEL].tolist()) <= {1.0, 2.0}
     assert len(set(found[SAMPLE].tolist())) == 3
-    other = rule.meet(table, shared, chance(1)).shared
+    other = rule.aggregate_tables(table, shared, chance(1)).shared
     assert not torch.equal(found[SAMPLE], other[SAMPLE])
 
 
 def test_a_sample_of_the_whole_catalogue_is_no_sample() -> None:
-    assert SAMPLE not in ClusterMean(sample=6).shared(Init((6, 5)))
-    assert ClusterMean().floats_down(Init((6, 5))) == 6 + 30
-    assert ClusterMean(sample=4).floats_down(Init((6, 5))) == 6 + 4 + 30
+    assert SAMPLE not in ClusterMean(sample=6).shared(Initializer((6, 5)))
+    assert ClusterMean().floats_down(Initializer((6, 5))) == 6 + 30
+    assert ClusterMean(sample=4).floats_down(Initializer((6, 5))) == 6 + 4 + 30
 
 
 def test_equal_tables_stay_to_the_last_bit() -> None:
     table = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
-    found = ClusterMean(clusters=2).meet(
+    found = ClusterMean(clusters=2).aggregate_tables(
         table.expand(7, -1, -1).clone(), {ITEMS: table, LABEL: torch.zeros(6)}, chance()
     )
     assert torch.equal(found.shared[ITEMS], table)

@@ -18,8 +18,10 @@ NOBODY = np.random.default_rng(0)
 
 
 def guides(rule: GraphMean) -> tuple[list[list[float]], list[float]]:
-    meeting = rule.meet(TABLE, START, NOBODY)
-    return meeting.private[GUIDE].flatten(1).tolist(), meeting.shared[ITEMS].flatten().tolist()
+    aggregated = rule.aggregate_tables(TABLE, START, NOBODY)
+    return aggregated.private[GUIDE].flatten(1).tolist(), aggregated.shared[
+        ITEMS
+    ].flatten().tolist()
 
 
 def close(found: list[list[float]], expected: list[list[float]]) -> bool:
@@ -83,16 +85,18 @@ def test_many_columns_are_taken_in_blocks() -> None:
     rule = GraphMean()
     flat = table.flatten(1)
     expected = (rule.weights(rule.similarity_of(flat)) @ flat).view_as(table)
-    found = rule.meet(table, start, NOBODY)
+    found = rule.aggregate_tables(table, start, NOBODY)
     assert torch.allclose(found.private[GUIDE], expected, rtol=0, atol=1e-12)
     assert torch.allclose(found.shared[ITEMS], expected.mean(0), rtol=0, atol=1e-12)
 
 
 def test_where_nobody_moved_nothing_moves() -> None:
     start = torch.randn(30, 4, generator=torch.Generator().manual_seed(0))
-    meeting = GraphMean().meet(start.expand(7, -1, -1).clone(), {ITEMS: start}, NOBODY)
-    assert torch.equal(meeting.shared[ITEMS], start)
-    assert torch.equal(meeting.private[GUIDE][5], start)
+    aggregated = GraphMean().aggregate_tables(
+        start.expand(7, -1, -1).clone(), {ITEMS: start}, NOBODY
+    )
+    assert torch.equal(aggregated.shared[ITEMS], start)
+    assert torch.equal(aggregated.private[GUIDE][5], start)
 
 
 def test_impossible_settings_are_refused() -> None:

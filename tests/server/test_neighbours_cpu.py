@@ -10,7 +10,7 @@ from tacit.parts.graph import mean_changes, products
 CHANCE = np.random.default_rng(0)
 
 
-def world(users: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def dataset(users: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     linked = CHANCE.random((users, users)) < 0.5
     np.fill_diagonal(linked, True)
     return linked, CHANCE.standard_normal((users, columns)), CHANCE.standard_normal(columns)
@@ -20,7 +20,7 @@ def world(users: int, columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]
 @pytest.mark.parametrize("columns", [1, 64, 100])
 @pytest.mark.parametrize("layers", [1, 3])
 def test_they_are_products_with_the_graph(users: int, columns: int, layers: int) -> None:
-    linked, table, start = world(users, columns)
+    linked, table, start = dataset(users, columns)
     weight = np.linalg.matrix_power(linked / linked.sum(1, keepdims=True), layers)
     guide = np.zeros_like(table)
     mean = mean_changes(linked, np.arange(users), table, start, layers, guide)
@@ -28,8 +28,8 @@ def test_they_are_products_with_the_graph(users: int, columns: int, layers: int)
     assert np.allclose(mean, guide.mean(0), rtol=0, atol=1e-12)
 
 
-def test_who_does_not_meet_is_neither_read_nor_written() -> None:
-    linked, table, start = world(3, 5)
+def test_who_does_not_send_is_neither_read_nor_written() -> None:
+    linked, table, start = dataset(3, 5)
     apart = np.full((7, 5), np.nan)
     who = np.array([5, 0, 2])
     apart[who] = table

@@ -19,8 +19,8 @@ from tacit.engines.scoring import Scorer
 from tacit.errors import TacitError
 from tacit.methods import fedrap
 from tacit.parts.sync import Additive, Isolated
-from tacit.testing.play import algorithm_for, trace
-from tacit.testing.worlds import ragged
+from tacit.testing.play import algorithm_for, trace, trace_of
+from tacit.testing.synthetic import ragged
 
 OWN = torch.tensor([[1.0, 0.0], [3.0, 3.0], [9.0, 9.0]])
 COMMON = torch.tensor([[0.0, -2.0], [3.0, 1.0], [0.0, 0.0]])
@@ -58,7 +58,7 @@ def test_schedules(schedule: str, expected: list[float]) -> None:
     assert [rule.factor(n) for n in (1, 2, 3, 101)] == pytest.approx(expected)
 
 
-def test_the_cumulative_habit_is_the_product_it_stands_for() -> None:
+def test_the_cumulative_quirk_is_the_product_it_stands_for() -> None:
     """Round 1 runs with the constants; then they are multiplied by tanh(t / 10), t = 0, 1, ..."""
     coefficient, found = 1.0, []
     for played in range(4):
@@ -75,8 +75,8 @@ def test_negative_weights_are_refused() -> None:
 def test_with_a_common_table_frozen_at_zero_it_is_training_alone() -> None:
     train = split_dataset(ragged(), CLEAN).train
     method = replace(fedrap(dim=4, rate=0.1, item_rate=5.0), sync=Additive(0.0, 0.0))
-    engine = LoopEngine(torch.float64, frozen=frozenset({ITEMS}))
-    summed = algorithm_for(method, train)
+    engine = LoopEngine(torch.float64)
+    summed = replace(algorithm_for(method, train), frozen=frozenset({ITEMS}))
     alone = algorithm_for(replace(method, sync=Isolated()), train)
     states = [engine.start(algorithm, train, seed=0) for algorithm in (summed, alone)]
     states[0].shared[ITEMS].zero_()
@@ -87,15 +87,16 @@ def test_with_a_common_table_frozen_at_zero_it_is_training_alone() -> None:
             engine.round(algorithm, train, state, everybody(train), seed=0)
     assert not states[0].shared[ITEMS].any()
     assert not torch.equal(states[1].private[OWN_ITEMS], first)
-    for leaf in (OWN_ITEMS, "head.w", "head.b"):
-        assert torch.equal(states[0].private[leaf], states[1].private[leaf])
+    for name in (OWN_ITEMS, "head.w", "head.b"):
+        assert torch.equal(states[0].private[name], states[1].private[name])
 
 
 def test_a_common_table_that_moves_changes_the_personal_ones() -> None:
     train = split_dataset(ragged(), CLEAN).train
     method = replace(fedrap(dim=4, rate=0.1, item_rate=5.0), sync=Additive(0.0, 0.0))
     free = trace(method, train, LoopEngine(torch.float64))
-    held = trace(method, train, LoopEngine(torch.float64, frozen=frozenset({ITEMS})))
+    still = replace(algorithm_for(method, train), frozen=frozenset({ITEMS}))
+    held = trace_of(still, train, LoopEngine(torch.float64))
     assert free.change(ITEMS) > 0.01
     assert held.change(ITEMS) == 0.0
     assert not torch.equal(free.end[OWN_ITEMS], held.end[OWN_ITEMS])

@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 import torch
 
+from tacit.core.algorithm import ClientData, ClientState, Update
+from tacit.core.client import local_update
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
 from tacit.core.types import ITEMS
@@ -16,24 +18,24 @@ from tacit.data.protocol import CLEAN
 from tacit.data.sampling import Sampling, samples_per_user
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
-from tacit.engines.base import Engine
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.loop import ClientResult, LoopEngine, local_update
+from tacit.engines.loop import LoopEngine
 from tacit.engines.newcomer import newcomer_scores
 from tacit.engines.participation import Participation, everybody
+from tacit.engines.round import Engine
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.methods import fedncf, pfedrec
 from tacit.parts.backbones import DotProduct, MlpHead, SharedMlp
 from tacit.parts.channel import Clip, Dense
-from tacit.parts.local import Held, Joint, Reconstruct
+from tacit.parts.local import GradientsOnly, Joint, Reconstruct
 from tacit.parts.mixture import Mixture
 from tacit.parts.server import Mean, ServerSteps
 from tacit.parts.sync import GUIDE, Anchored, Replace
 from tacit.testing import SyncTests
-from tacit.testing.play import Trace, algorithm_for, same_to, state_leaves
+from tacit.testing.play import Trace, algorithm_for, same_to, state_parameters
+from tacit.testing.synthetic import ragged, with_content
 from tacit.testing.threads import assert_threads_change_nothing
-from tacit.testing.worlds import ragged, with_content
 
 WIDE = torch.float64
 TRAIN = split_dataset(ragged(n_users=40), CLEAN).train
@@ -69,7 +71,7 @@ def guided(method: Method, engine: Engine, train: TrainView = TRAIN, rounds: int
     """A few rounds with sampled participation and drop-out, and a new guide before each."""
     algorithm = algorithm_for(method, train)
     state = engine.start(algorithm, train, seed=0)
-    start = state_leaves(state)
+    start = state_parameters(state)
     for number in range(1, rounds + 1):
         if GUIDE in state.shared:
             generator = torch.Generator().manual_seed(number)
@@ -77,13 +79,13 @@ def guided(method: Method, engine: Engine, train: TrainView = TRAIN, rounds: int
             state.shared[GUIDE] = guide.to(state.shared[ITEMS]) / 10
         who = Participation(ratio=0.7, dropout=0.2).draw(train, 0, number)
         engine.round(algorithm, train, state, who, seed=0)
-    return Trace(start, state_leaves(state), state)
+    return Trace(start, state_parameters(state), state)
 
 
 def assert_same(one: Trace, two: Trace, share: float = 1e-10, ulps: int = 0) -> None:
-    for leaf, value in one.end.items():
-        assert one.change(leaf) > 0, f"{leaf} never moved: nothing is compared"
-        assert same_to(value, two.end[leaf], share * one.change(leaf), ulps), leaf
+    for name, value in one.end.items():
+        assert one.change(name) > 0, f"{name} never moved: nothing is compared"
+        assert same_to(value, two.end[name], share * one.change(name), ulps), name
     assert two.state.loss == pytest.approx(one.state.loss, rel=share)
 
 
@@ -154,8 +156,8 @@ def test_a_step_contracts_as_the_paper_s_numbers_say(
 def test_without_a_pull_it_is_replace(engine: Engine, name: str) -> None:
     plain = replace(METHODS[name], sync=Replace())
     one, two = guided(plain, engine), guided(replace(plain, sync=Anchored(0.0)), engine)
-    for leaf, value in one.end.items():
-        assert same_to(value, two.end[leaf], 1e-12), leaf
+    for parameter, value in one.end.items():
+        assert same_to(value, two.end[parameter], 1e-12), parameter
     assert not same_to(one.end[ITEMS], guided(METHODS[name], engine).end[ITEMS], 1e-3)
 
 
@@ -196,7 +198,7 @@ NOT_IN_CLOSED_FORM = {
 @pytest.mark.parametrize("reason", NOT_IN_CLOSED_FORM)
 def test_elsewhere_all_rows_are_walked_through(reason: str) -> None:
     method, engine = NOT_IN_CLOSED_FORM[reason], CohortEngine(WIDE, block=7)
-    said = engine.describe(algorithm_for(method, TRAIN))
+    said = engine.describe(algorithm_for(method, TRAIN)).text
     assert said.startswith("cohort")
     assert reason in said
     reference = guided(method, LoopEngine(WIDE))
@@ -205,10 +207,10 @@ def test_elsewhere_all_rows_are_walked_through(reason: str) -> None:
 
 
 def test_the_fused_path_says_so() -> None:
-    assert CohortEngine().describe(algorithm_for(PFEDREC, TRAIN)).startswith("fused")
+    assert CohortEngine().describe(algorithm_for(PFEDREC, TRAIN)).text.startswith("fused")
 
 
-def alone(method: Method, state: State, user: int) -> ClientResult:
+def alone(method: Method, state: State, user: int) -> Update:
     """One client's round, from the state."""
     draws = draw_block(
         TRAIN,
@@ -222,8 +224,14 @@ def alone(method: Method, state: State, user: int) -> ClientResult:
         dtype=np.float64,
         all_rows=True,
     )
-    private = {leaf: value[user] for leaf, value in state.private.items()}
-    return local_update(algorithm_for(method, TRAIN), state.shared, private, {}, draws, 1)
+    private = {name: value[user] for name, value in state.private.items()}
+    return local_update(
+        algorithm_for(method, TRAIN),
+        state.shared,
+        ClientState(private),
+        ClientData.of_draws(draws),
+        1,
+    )
 
 
 @pytest.mark.parametrize("engine", ENGINES.values(), ids=ENGINES)
@@ -259,7 +267,8 @@ def test_traffic() -> None:
         algorithm = algorithm_for(method, TRAIN)
         assert algorithm.floats_up == table + both_ways
         assert algorithm.floats_down == 2 * table + both_ways
-        assert algorithm.traffic(1, 5) == 5 * (3 * table + 2 * both_ways)
+        traffic = algorithm.traffic(pytest.fail, [5], width=1)
+        assert traffic.total == 5 * (3 * table + 2 * both_ways)
 
 
 def test_a_newcomer_holds_the_table_still_and_feels_no_pull() -> None:
@@ -284,10 +293,10 @@ def test_divergence_is_not_hidden() -> None:
 def test_views_are_made_on_devices_where_a_term_speaks_of_the_table() -> None:
     """The server could not give the term what it looks at: its table of views is another one."""
     train = split_dataset(with_content(ragged()), CLEAN).train
-    local = Held(Joint(Sgd(0.1), items=Sgd(0.1)))
+    local = GradientsOnly(Joint(Sgd(0.1), items=Sgd(0.1)))
     method = Method(DotProduct(6), Mixture(width=6), local=local, server=ServerSteps())
-    assert algorithm_for(method, train).lifted is not None
-    assert algorithm_for(replace(method, sync=Anchored()), train).lifted is None
+    assert algorithm_for(method, train).with_server_views is not None
+    assert algorithm_for(replace(method, sync=Anchored()), train).with_server_views is None
 
 
 def test_a_negative_strength_is_refused() -> None:

@@ -19,7 +19,7 @@ from tacit.parts.graph import GraphMean
 from tacit.parts.server import Mean
 from tacit.parts.sync import Isolated
 from tacit.testing.play import algorithm_for
-from tacit.testing.worlds import ragged
+from tacit.testing.synthetic import ragged
 
 TRAIN = split_dataset(ragged(), CLEAN).train
 

@@ -15,10 +15,10 @@ from tacit.core.types import ITEMS, OWN_ITEMS, Task
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
-from tacit.engines.base import Engine
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participants, Participation
+from tacit.engines.round import Engine
 from tacit.errors import TacitError
 from tacit.methods import METHODS, fedmf, fedncf, fedrecon, pfedrec
 from tacit.parts.guidance import AdaptiveGuidance
@@ -149,8 +149,10 @@ def test_beta_0_every_round_is_replacement(name: str) -> None:
     guided = knowledge_guidance(replace(base, sync=Replace()), beta=0.0, every=1, at="next")
     one = trace(base, train(), ENGINES[name], participation=EVERYBODY)
     two = trace(guided, train(), ENGINES[name], participation=EVERYBODY)
-    for leaf in (ITEMS, "head.w", "head.b"):
-        assert same_to(one.end[leaf], two.end[leaf], 1e-10 * one.change(leaf)), leaf
+    for parameter in (ITEMS, "head.w", "head.b"):
+        assert same_to(one.end[parameter], two.end[parameter], 1e-10 * one.change(parameter)), (
+            parameter
+        )
 
 
 @pytest.mark.parametrize("name", ENGINES)
@@ -158,8 +160,8 @@ def test_zero_gate_epochs_are_knowledge_guidance(name: str) -> None:
     base = fedmf(dim=6)
     one = trace(fedrkg(base, every=2, epochs=0), train(), ENGINES[name])
     two = trace(knowledge_guidance(base, every=2), train(), ENGINES[name])
-    for leaf, value in one.end.items():
-        assert torch.equal(value, two.end[leaf])
+    for parameter, value in one.end.items():
+        assert torch.equal(value, two.end[parameter])
     assert float(one.end["gate.w"].abs().max()) == 0.0
 
 
@@ -176,8 +178,11 @@ def test_engines_agree_on_trained_gates(base: Method, at: str) -> None:
     assert reference.change("gate.w") > 0
     for name in ("cohort", "fused"):
         found = trace(method, train(), ENGINES[name])
-        for leaf, value in reference.end.items():
-            assert same_to(value, found.end[leaf], 1e-10 * reference.change(leaf)), (name, leaf)
+        for parameter, value in reference.end.items():
+            assert same_to(value, found.end[parameter], 1e-10 * reference.change(parameter)), (
+                name,
+                parameter,
+            )
 
 
 def test_the_gate_learns_what_helps() -> None:
@@ -215,7 +220,9 @@ def test_a_shared_scorer_becomes_private() -> None:
 
 def test_cost_counts_guidance_rounds_only() -> None:
     algorithm = compose(fedrkg(fedmf(dim=4), every=3), Task(7, 5))
-    assert [algorithm.exchanges(n, 2) for n in range(1, 7)] == [0, 0, 7, 0, 0, 7]
+    # nobody is played to tell it: a composed method declares what it sends
+    told = [algorithm.traffic(pytest.fail, [2] * n, width=4).exchanges for n in range(7)]
+    assert told == [0, 0, 0, 7, 7, 7, 14]
     assert algorithm.floats_up == algorithm.floats_down == 20
     # spec: md + 4d + 1 with the user vector, and md more while the global table is there
     assert algorithm.floats_on_client == 20 + 4 * 4 + 1
@@ -224,7 +231,9 @@ def test_cost_counts_guidance_rounds_only() -> None:
 
 @pytest.mark.parametrize("plugin", [fedrkg, personal_table, global_table, dual_personalised])
 def test_two_rules_for_one_table_are_refused(plugin: object) -> None:
-    with pytest.raises(TacitError, match="both decide how the item table meets the global one"):
+    with pytest.raises(
+        TacitError, match="both decide how the item table is combined with the global one"
+    ):
         plugin(fedrkg(fedmf()))  # type: ignore[operator]
 
 

@@ -24,7 +24,7 @@ from tacit.parts.graph import GraphMean
 from tacit.parts.server import Mean
 from tacit.parts.sync import GUIDE, Proximal, Replace
 from tacit.testing.play import algorithm_for, trace
-from tacit.testing.worlds import ragged
+from tacit.testing.synthetic import ragged
 
 TRAIN = split_dataset(ragged(), CLEAN).train
 EVERYBODY = Participation()
@@ -72,8 +72,8 @@ def test_a_complete_graph_without_a_pull_is_the_plain_mean_and_an_own_table() ->
     for engine in (LoopEngine(torch.float64), CohortEngine(torch.float64, block=7)):
         one = trace(graph, TRAIN, engine, participation=EVERYBODY)
         two = trace(plain, TRAIN, engine, participation=EVERYBODY)
-        for leaf in two.end:
-            assert torch.allclose(one.end[leaf], two.end[leaf], rtol=0, atol=1e-10), leaf
+        for name in two.end:
+            assert torch.allclose(one.end[name], two.end[name], rtol=0, atol=1e-10), name
         people = np.arange(TRAIN.n_users)
         found = Scorer(algorithm_for(graph, TRAIN), one.state)(people)
         expected = Scorer(algorithm_for(plain, TRAIN), two.state)(people)
@@ -100,7 +100,7 @@ def test_a_newcomer_begins_with_the_global_table_of_today() -> None:
     shared = {ITEMS: state.shared[ITEMS] + 1.0}
     found = newcomer_scores(algorithm, shared, np.array([1]), name=5, seed=0, rounds=1)
     first = LoopEngine(torch.float64).start(algorithm, newcomer_view(5), seed=0)
-    p = {leaf: value[0] for leaf, value in first.private.items()}
+    p = {name: value[0] for name, value in first.private.items()}
     assert torch.equal(p[GUIDE], state.shared[ITEMS])  # what it would be without today's table
     expected = algorithm.method.backbone.score(p, shared[ITEMS])
     assert np.abs(found - expected.numpy()).max() < 1e-12

@@ -20,8 +20,8 @@ from tacit.analysis.modalities import modalities
 from tacit.analysis.router import router
 from tacit.engines.device import one_torch_thread
 from tacit.errors import TacitError, nearest
+from tacit.experiment.callbacks import Callbacks
 from tacit.experiment.data_record import OLD
-from tacit.experiment.run import Watcher
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Analysis:
     find: Callable[..., Finding]
     summary: str
     options: tuple[str, ...] = ()
-    trains: bool = False  # a run again; takes threads, who watches, and who hears of long work
+    trains: bool = False  # a run again; takes threads, callbacks, and who hears of long work
 
 
 # To add one, write its file and name it here.
@@ -63,14 +63,14 @@ def analyse(
     out: str | Path | None = None,
     *,
     threads: int = 1,
-    watch: Watcher | None = None,
+    callbacks: Callbacks = (),
     warn: Callable[[str], None] | None = None,
     **options: Any,
 ) -> tuple[Finding, list[Path]]:
     """Run one analysis on finished runs; the finding, and the files that were written.
 
-    Without `out` they go to the folder `analysis` of the first run. `threads`, `watch` and `warn`
-    are for an analysis that trains a run again.
+    Without `out` they go to the folder `analysis` of the first run. `threads`, `callbacks` and
+    `warn` are for an analysis that trains a run again.
 
     >>> analyse("group", ["runs/one"])
     Traceback (most recent call last):
@@ -87,7 +87,7 @@ curves, embeddings, gates, groups, inference, modalities, router.
     if not folders:
         raise TacitError(f"{name} needs at least one finished run; give its folder.")
     if ANALYSES[name].trains:
-        options |= {"threads": threads, "watch": watch, "warn": warn}
+        options |= {"threads": threads, "callbacks": callbacks, "warn": warn}
     runs = finished_runs(folders)
     finding = ANALYSES[name].find(runs, **options)
     if any(run.folder.is_old for run in runs):

@@ -12,14 +12,13 @@ from matplotlib.figure import Figure
 from tacit.analysis.embeddings import PROJECTIONS, Plane
 from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun
-from tacit.core.method import Method
 from tacit.core.types import ITEMS
 from tacit.errors import TacitError
 from tacit.experiment.amounts import DASH, seconds_text, whole_text
+from tacit.experiment.callbacks import Callbacks, together
 from tacit.experiment.charts import GREY, PALETTE, caption, legend_outside, new_figure
 from tacit.experiment.checkpoint import load_model
-from tacit.experiment.run import Silent, Watcher
-from tacit.experiment.trainer import FederatedCourse
+from tacit.experiment.trainer import Trainer
 
 # Warm and generated rows at some rounds of a finished run, which is trained again for them.
 #
@@ -58,20 +57,20 @@ def snapshot_rounds(selected: int, most: int = MOST) -> list[int]:
 
 def expected_seconds(run: FinishedRun) -> float:
     """How long the run itself took to come to its selected round."""
-    result = run.result
-    return float(result["seconds"]) * result["selected_round"] / result["rounds_run"]
+    record = run.record
+    return record.seconds * record.selected_round / record.rounds_run
 
 
 def replay(
     run: FinishedRun,
     *,
     threads: int = 1,
-    watch: Watcher | None = None,
+    callbacks: Callbacks = (),
     warn: Callable[[str], None] | None = None,
 ) -> Replay:
     """Train a run again up to its selected round, in memory; `warn` hears if that takes long."""
-    method, wanted = run.experiment.method, snapshot_rounds(run.result["selected_round"])
-    if not isinstance(method, Method) or method.cold is None:
+    method, wanted = run.experiment.method.composed, snapshot_rounds(run.record.selected_round)
+    if method is None or method.cold is None:
         raise TacitError(
             f"{run.name} makes no rows for new items; give a run with a generator, for example "
             "--with mdifffr."
@@ -82,29 +81,29 @@ def replay(
             f"{run.name} was trained on all items, so none of them is cold; give a run under "
             "--split cold."
         )
-    course = FederatedCourse(run.experiment, train, threads)
-    assert course.cold is not None
-    cold_C = course.cold.cold_C if test.among_C is None else test.among_C
+    trainer = Trainer(run.experiment, train, threads)
+    assert trainer.cold is not None
+    cold_C = trainer.cold.cold_C if test.among_C is None else test.among_C
     seconds = expected_seconds(run)
     if warn is not None and seconds > LONG_SECONDS:
         warn(
             f"{run.name} is trained again up to round {wanted[-1]}: about {seconds_text(seconds)}, "
             "as the run itself took."
         )
-    watch = watch or Silent()
-    watch.begin(run.experiment, run.prepared, course.describe(), wanted[-1])
+    callback = together(callbacks)
+    callback.begin(run.experiment, wanted[-1], trainer.describe().text)
     found = []
     try:
         for number in range(1, wanted[-1] + 1):
-            course.advance()
-            watch.round({"round": number, "loss": course.loss}, None)
+            trainer.run_round()
+            callback.round(number, trainer.loss)
             if number in wanted:
                 # copied, for the next round writes into the same table
-                warm_WD = course.state.shared[ITEMS].cpu().numpy().copy()
-                cold_CD = course.cold.rows(course.state, cold_C).cpu().numpy()
+                warm_WD = trainer.state.shared[ITEMS].cpu().numpy().copy()
+                cold_CD = trainer.cold.rows(trainer.state, cold_C).cpu().numpy()
                 found.append(Snapshot(number, warm_WD, cold_CD))
     finally:
-        watch.end()
+        callback.end(None)
     return Replay(train.warm_W, cold_C, tuple(found))
 
 
@@ -233,7 +232,7 @@ def clouds(
     runs: Sequence[FinishedRun],
     *,
     threads: int = 1,
-    watch: Watcher | None = None,
+    callbacks: Callbacks = (),
     warn: Callable[[str], None] | None = None,
 ) -> Finding:
     """The warm table and the generated rows of the cold test items at up to six rounds, all in the
@@ -246,7 +245,7 @@ def clouds(
     if len(runs) != 1:
         raise TacitError(f"clouds trains one run again, not {len(runs)}; give one.")
     (run,) = runs
-    found = replay(run, threads=threads, watch=watch, warn=warn)
+    found = replay(run, threads=threads, callbacks=callbacks, warn=warn)
     last = found.snapshots[-1]
     both = np.concatenate([last.warm_WD, last.cold_CD])
     plane = Plane.of(both)

@@ -8,11 +8,9 @@ from matplotlib.figure import Figure
 
 from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun
-from tacit.core.compose import Algorithm
-from tacit.core.parts import Guided, Viewed
+from tacit.core.compose import ComposedAlgorithm
 from tacit.experiment.amounts import bytes_text, whole_text
 from tacit.experiment.charts import colour, new_figure
-from tacit.experiment.interpretation import guarantee_words
 from tacit.experiment.names import dataset_name
 
 WHO = (Column("run", word), Column("dataset", word), Column("privacy", word))
@@ -44,36 +42,36 @@ def cost(runs: Sequence[FinishedRun]) -> Finding:
     held, sent, uncounted, sentences = [], [], [], []
     data = [run.experiment.data.name for run in runs]
     for run in runs:
-        counted, measured = _held(run), run.result["cost"]
+        counted, measured = _held(run), run.record.cost
         if counted is None:
             uncounted.append(run.name)
             # only composed methods tell the peak and the content that is sent once
-            peak, once = measured.get("client_bytes_at_peak"), measured.get("bytes_once")
-            counted = (None, None, measured["client_bytes"], peak, once)
+            peak, once = measured.client_bytes_at_peak, measured.bytes_once
+            counted = (None, None, measured.client_bytes, peak, once)
         elif run.algorithm.reads_content:
             sentences.append(_fused(run))
-        privacy = guarantee_words(run.result["privacy"])
+        privacy = run.record.privacy.text
         who = (run.name, dataset_name(run.experiment.data.name, data), privacy)
         held.append((*who, *counted[:4]))
         sent.append(
             (
                 *who,
                 counted[4],
-                measured["bytes_up"],
-                measured["bytes_down"],
-                measured["exchanges"],
-                measured["bytes_total_to_selected_round"],
+                measured.bytes_up,
+                measured.bytes_down,
+                measured.exchanges,
+                measured.bytes_total_to_selected_round,
             )
         )
     if uncounted:
         sentences.append(
-            f"{', '.join(uncounted)}: no expression over parts, so the leaves of a client are not "
-            "counted here, and what its result says stands instead."
+            f"{', '.join(uncounted)}: no expression over parts, so the parameters of a client are "
+            "not counted here, and what its result says stands instead."
         )
     sentences += [
-        "Trained: numbers that local training moves. Stored (in bytes: at rest): its own leaves, "
-        "its copy of the shared ones, content. At peak: with a table that only comes by, as at a "
-        "guidance; gradients and the batch come on top.",
+        "Trained: numbers that local training moves. Stored (in bytes: at rest): its own "
+        "parameters, its copy of the shared ones, content. At peak: with a table that only comes "
+        "by, as at a guidance; gradients and the batch come on top.",
         "Once: content, before the first round, not part of the total. Up and down are bytes per "
         "client and exchange, exchanges and bytes to the best round are those of all clients.",
         *_privacy(runs),
@@ -86,8 +84,7 @@ def cost(runs: Sequence[FinishedRun]) -> Finding:
 def _privacy(runs: Sequence[FinishedRun]) -> list[str]:
     """What the bytes tell whoever receives them, with the guarantee that goes with it."""
     return [
-        f"{run.name}, {guarantee_words(run.result['privacy'])}: "
-        f"{'; '.join(run.result['privacy']['server_reads'])}."
+        f"{run.name}, {run.record.privacy.text}: {'; '.join(run.record.privacy.server_reads)}."
         for run in runs
     ]
 
@@ -105,7 +102,7 @@ def _held(run: FinishedRun) -> Counted | None:
     return trained_numbers(algorithm), rest, rest * width, peak * width, once * width
 
 
-def trained_numbers(algorithm: Algorithm) -> int:
+def trained_numbers(algorithm: ComposedAlgorithm) -> int:
     """How many numbers local training moves on one device.
 
     >>> from tacit.core.compose import compose
@@ -114,20 +111,28 @@ def trained_numbers(algorithm: Algorithm) -> int:
     >>> trained_numbers(compose(fedmf(dim=4), Task(n_users=2, n_items=3)))  # 3 rows and a vector
     16
     """
-    sync = algorithm.method.sync
-    gates = sync.gate_leaves if isinstance(sync, Guided) else ()
-    moved = {*algorithm.row_leaves, *algorithm.model_leaves, *gates} - algorithm.held
-    leaves = {**algorithm.shared, **algorithm.private}
-    return sum(leaves[leaf].count for leaf in moved)
+    guided = algorithm.method.sync.guidance
+    gates = guided.gate_parameters if guided is not None else ()
+    moved = {
+        *algorithm.row_parameters,
+        *algorithm.model_parameters,
+        *gates,
+    } - algorithm.gradients_only
+    parameters = {**algorithm.shared, **algorithm.private}
+    return sum(parameters[name].count for name in moved)
 
 
 def _fused(run: FinishedRun) -> str:
     """What papers count, beside what is trained here and there."""
     algorithm = run.algorithm
     whole = sum(init.count for init in (*algorithm.shared.values(), *algorithm.private.values()))
-    encoder = algorithm.method.items
-    travel = isinstance(encoder, Viewed) and encoder.placement == "server"
-    where = "made on the server and sent" if travel and algorithm.lifted else "made on the device"
+    encoder = algorithm.method.items.viewed
+    travel = encoder is not None and encoder.placement == "server"
+    where = (
+        "made on the server and sent"
+        if travel and algorithm.with_server_views
+        else "made on the device"
+    )
     return (
         f"{run.name}: a client takes part in a model of {whole_text(whole)} parameters (table, "
         "projections, operators, and its own router and scorer), content not counted; views are "

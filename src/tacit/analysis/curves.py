@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
@@ -20,7 +20,7 @@ from tacit.experiment.charts import (
     new_figure,
     spans_decades,
 )
-from tacit.study.grid import RANKING_WORDS
+from tacit.study.sweep import RANKING_WORDS
 
 COLD_METRIC = "Recall@20"  # where every run has it: runs on untouched items, full ranking
 
@@ -48,7 +48,7 @@ def curves(
     every, summary = [], []
     for place, run in enumerate(runs):
         points, loss = _points(run, metric, ranking), losses[run.name]
-        selected = run.result["selected_round"]
+        selected = run.record.selected_round
         valid = dict(points)
         for panel, line in zip(panels, (valid, loss), strict=False):
             _line(panel, line, selected, place, run.name)
@@ -58,7 +58,7 @@ def curves(
         summary.append(
             (
                 run.name,
-                len(run.history),
+                len(run.rounds),
                 best,
                 best_round,
                 valid.get(selected),
@@ -125,13 +125,13 @@ def _line(panel: Axes, line: dict[int, float], selected: int, place: int, name: 
 
 def _losses(run: FinishedRun) -> dict[int, float]:
     """The training loss by round, where it is a number; nothing for methods that have none."""
-    known = {r["round"]: r["loss"] for r in run.history}
+    known = {line.round: line.loss for line in run.rounds}
     return {at: float(x) for at, x in known.items() if x is not None and math.isfinite(x)}
 
 
-def _validated(run: FinishedRun, ranking: str) -> dict[int, dict[str, float]]:
+def _validated(run: FinishedRun, ranking: str) -> dict[int, Mapping[str, float]]:
     """What was measured, by round; never nothing."""
-    valid = {r["round"]: r["valid"][ranking] for r in run.history if "valid" in r}
+    valid = {one.round: one.valid.of(ranking) for one in run.rounds if one.valid is not None}
     if not valid:
         raise TacitError(f"{run.name} has no round with validation; train again.")
     return valid

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
-from tacit.core.compose import Algorithm, compose
-from tacit.core.method import Method
+from tacit.core.capabilities import is_ground
+from tacit.core.compose import ComposedAlgorithm, compose
 from tacit.core.types import Task
 from tacit.engines.scoring import Scorer
 from tacit.engines.state import State
@@ -20,11 +19,11 @@ from tacit.experiment.data_record import prepare_again, require_one_data
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.names import data_title
 from tacit.experiment.prepare import Prepared
+from tacit.experiment.record import RoundRecord, RunRecord
 from tacit.experiment.result import read_ranks
-from tacit.experiment.sealed import DamagedError, object_in
+from tacit.experiment.sealed import DamagedError
 from tacit.experiment.spec import Experiment
-from tacit.parts.items import IdOnly
-from tacit.study.compare import Entrant, check_alike, mark
+from tacit.study.compare import Entrant, check_alike, protocol_warning
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,19 +33,19 @@ class FinishedRun:
     name: str  # of its own among the runs of one analysis
     folder: RunFolder
     experiment: Experiment
-    result: dict[str, Any]
+    record: RunRecord
 
     @property
     def place(self) -> str:
         """Dataset and protocol, with a warning where numbers are not clean."""
         protocol = self.experiment.protocol
-        warning = mark(protocol.name, protocol.is_clean)
+        warning = protocol_warning(protocol.name, protocol.is_clean)
         return f"{data_title(self.experiment.data.name)}{warning and ' ' + warning}"
 
     @cached_property
     def prepared(self) -> Prepared:
         """The data as it was split for the run."""
-        return prepare_again(self.experiment, self.folder, self.result)
+        return prepare_again(self.experiment, self.folder, self.record)
 
     @cached_property
     def test(self) -> Evaluation:
@@ -54,30 +53,30 @@ class FinishedRun:
         return read_ranks(self.folder.verified(self.folder.ranks_file))
 
     @cached_property
-    def history(self) -> list[dict[str, Any]]:
-        """The records of all rounds."""
+    def rounds(self) -> list[RoundRecord]:
+        """What was written down of every round."""
         path = self.folder.metrics_file
         try:
             lines = self.folder.verified_content(path).splitlines()
-            return [object_in(line) for line in lines]
+            return [RoundRecord.of_json(line) for line in lines]
         except DamagedError as error:
             raise TacitError(f"Cannot read {str(path)!r} ({error}); train again.") from error
 
     @property
     def composed(self) -> bool:
         """Whether the method is an expression over parts, with an item table to look at."""
-        return isinstance(self.experiment.method, Method)
+        return self.experiment.method.composed is not None
 
     @cached_property
-    def algorithm(self) -> Algorithm:
-        method, counts = self.experiment.method, self.result["counts"]
-        if not isinstance(method, Method):
+    def algorithm(self) -> ComposedAlgorithm:
+        method, counts = self.experiment.method.composed, self.record.counts
+        if method is None:
             raise TacitError(
                 f"{self.name} trains no item table on devices, so there is none to look at; give a "
                 "run of a method like fedmf or pfedrec."
             )
-        task = Task(counts["users"], counts["items"])
-        if type(method.items) is not IdOnly:
+        task = Task(counts.users, counts.items)
+        if not is_ground(method.items):
             task = Task.of(self.prepared.split.train)
         return compose(method, task)
 
@@ -106,14 +105,14 @@ def finished_runs(folders: Sequence[str | Path]) -> list[FinishedRun]:
     files = [RunFolder(Path(folder)) for folder in folders]
     if len({one.path.resolve() for one in files}) < len(files):
         raise TacitError("The same run folder is given twice; give each one once.")
-    found = [(one, one.experiment(), one.result()) for one in files]
+    found = [(one, one.experiment(), one.record()) for one in files]
     labels = [experiment.label for _, experiment, _ in found]
     short = [f"{label} ({one.path.name})" for label, one in zip(labels, files, strict=True)]
     long = [f"{label} ({one.path})" for label, one in zip(labels, files, strict=True)]
     runs = []
-    for place, (one, experiment, result) in enumerate(found):
+    for place, (one, experiment, record) in enumerate(found):
         names = next(n for n in (labels, short, long) if n.count(n[place]) == 1)
-        runs.append(FinishedRun(names[place], one, experiment, result))
+        runs.append(FinishedRun(names[place], one, experiment, record))
     return runs
 
 
@@ -121,4 +120,4 @@ def require_alike(runs: Sequence[FinishedRun]) -> None:
     """Refuse numbers of different data, splits or protocols in one figure."""
     check_alike([Entrant(run.name, (run.experiment,), ()) for run in runs])
     for run in runs[1:]:
-        require_one_data((runs[0].name, run.name), (runs[0].result, run.result))
+        require_one_data((runs[0].name, run.name), (runs[0].record, run.record))

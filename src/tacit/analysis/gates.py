@@ -22,12 +22,12 @@ from tacit.analysis.groups import (
     popular_shares,
     portion,
 )
+from tacit.core.parts import Guided
 from tacit.core.types import ITEMS, OWN_ITEMS, Params
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.experiment.amounts import DASH, whole_text
 from tacit.experiment.charts import caption, colour, legend_outside, new_figure
-from tacit.parts.guidance import AdaptiveGuidance
 
 # Gates of all users, reduced to what groups are compared by.
 
@@ -44,14 +44,14 @@ class GateMeans:
 
 
 @torch.no_grad()
-def gate_means(sync: AdaptiveGuidance, state: State, popular_I: np.ndarray) -> GateMeans:
+def gate_means(sync: Guided, state: State, popular_I: np.ndarray) -> GateMeans:
     """Gates of all users, one user at a time: all of them at once would be a table of users by
     items. In double precision, since trained gates differ in the fourth digit."""
     n_users = len(state.private[OWN_ITEMS])
     mean_4U, untouched = np.empty((4, n_users)), True
     global_ID = state.shared[ITEMS].double()
     for user in range(n_users):
-        p: Params = {name: state.private[name][user].double() for name in sync.gate_leaves}
+        p: Params = {name: state.private[name][user].double() for name in sync.gate_parameters}
         p |= {OWN_ITEMS: state.private[OWN_ITEMS][user].double(), ITEMS: global_ID}
         logit_I = sync.gate_logit(p).expand(len(global_ID)).numpy()
         value_I = sync.gate(p).expand(len(global_ID)).numpy()
@@ -81,11 +81,11 @@ def gates_figure(
     figure, panels = new_figure(2 * len(runs), width=4.4, height=3.6, columns=2)
     share = dict(zip(("distinct", "followers"), ends(by_share, EXTREMES[0]), strict=True))
     n = portion(ACTIVITY[-1], len(by_activity))
-    warmth = dict(zip(("cold", "warm"), ends(by_activity, n), strict=True))
+    ends_of_activity = dict(zip(("cold", "warm"), ends(by_activity, n), strict=True))
     for place, (run, means) in enumerate(zip(runs, found, strict=True)):
         left, right = panels[2 * place : 2 * place + 2]
         _histogram(left, means.value_popular_U, share, 0)
-        _histogram(right, means.value_all_U, warmth, 2)
+        _histogram(right, means.value_all_U, ends_of_activity, 2)
         # the run's name may be long: it stands in a line of its own above the pair
         left.set_title(f"{run.name}\npopular items", fontsize=11, loc="left")
         right.set_title("all items", fontsize=11, loc="left")
@@ -134,11 +134,11 @@ def gates(runs: Sequence[FinishedRun]) -> Finding:
     by_activity = ordered(activity(train), rows.users)
     found, table, said = [], [], []
     for run in runs:
-        sync = run.algorithm.method.sync if run.composed else None
-        if not isinstance(sync, AdaptiveGuidance):
+        sync = run.algorithm.method.sync.guidance if run.composed else None
+        if sync is None or not sync.gate_parameters:
             raise TacitError(
-                f"{run.name} has no gates; give a run whose tables meet by adaptive guidance, as "
-                "FedRKG's do."
+                f"{run.name} has no gates; give a run whose tables are mixed by adaptive guidance, "
+                "as FedRKG's do."
             )
         means = gate_means(sync, run.state, popular_I)
         found.append(means)
@@ -146,7 +146,7 @@ def gates(runs: Sequence[FinishedRun]) -> Finding:
         if means.untouched:
             said.append(
                 f"All gates of {run.name} are exactly 0.5, where they begin: none was trained up "
-                f"to round {run.result['selected_round']}, whose model the run kept."
+                f"to round {run.record.selected_round}, whose model the run kept."
             )
     absent = [n for n in EXTREMES if 2 * n > len(by_share)]
     if absent:

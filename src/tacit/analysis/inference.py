@@ -13,9 +13,9 @@ from matplotlib.figure import Figure
 from tacit import streams
 from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun, require_alike
-from tacit.core.compose import Algorithm
+from tacit.core.compose import ComposedAlgorithm
 from tacit.core.types import ITEMS, OWN_ITEMS
-from tacit.engines.scoring import client_leaves
+from tacit.engines.scoring import client_parameters
 from tacit.engines.state import State
 from tacit.evaluation.metrics import metric, per_user
 from tacit.evaluation.ranking import ScoreBlock, rank
@@ -25,13 +25,13 @@ from tacit.study.compare import difference_text
 
 # Which item table a client ranks with, and states in which it ranks with another one.
 #
-# A table is exchanged by exchanging leaves of the state and asking the scorer as always, so nothing
-# here knows how a method reads its tables.
+# A table is exchanged by exchanging parameters of the state and asking the scorer as always, so
+# nothing here knows how a method reads its tables.
 
 
 @torch.no_grad()
 def item_vectors(
-    algorithm: Algorithm, state: State, user: int, item_H: np.ndarray | None = None
+    algorithm: ComposedAlgorithm, state: State, user: int, item_H: np.ndarray | None = None
 ) -> np.ndarray:
     """The (I, D) vectors that one user's scorer sees; `item_H` is the user's own history, for items
     that look different to everybody.
@@ -43,16 +43,16 @@ def item_vectors(
     >>> item_vectors(compose(fedmf(dim=2), Task(1, 3)), state, 0).shape
     (3, 2)
     """
-    p = client_leaves(algorithm, state, user, item_H)
+    p = client_parameters(algorithm, state, user, item_H)
     return algorithm.encoded(p, algorithm.method.sync.read).numpy()
 
 
 @torch.no_grad()
-def adds_global(algorithm: Algorithm) -> bool:
+def adds_global(algorithm: ComposedAlgorithm) -> bool:
     """Whether a client with a personal table reads the global one beside it when it ranks.
 
-    Asked of the method itself, with leaves of ones: does what it reads change without the global
-    table?
+    Asked of the method itself, with parameters of ones: does what it reads change without the
+    global table?
 
     >>> from tacit.core.compose import compose
     >>> from tacit.core.types import Task
@@ -62,15 +62,15 @@ def adds_global(algorithm: Algorithm) -> bool:
     """
     if OWN_ITEMS not in algorithm.private or ITEMS not in algorithm.shared:
         return False
-    leaves = {**algorithm.shared, **algorithm.private}
-    p = {name: torch.ones(init.shape) for name, init in leaves.items()}
+    parameters = {**algorithm.shared, **algorithm.private}
+    p = {name: torch.ones(init.shape) for name, init in parameters.items()}
     empty = {**p, ITEMS: torch.zeros_like(p[ITEMS])}
     read = algorithm.method.sync.read
     return not torch.equal(read(p), read(empty))
 
 
 @dataclass(frozen=True, eq=False)
-class Tables:
+class ReadTables:
     """Ways to rank with one's own scorer, by the table's name; sentences say what is absent."""
 
     scores: dict[str, ScoreBlock]
@@ -79,14 +79,14 @@ class Tables:
 
 def exchanged(
     name: str,
-    algorithm: Algorithm,
+    algorithm: ComposedAlgorithm,
     state: State,
     scorer: Callable[[State], ScoreBlock],
     seed: int,
-) -> Tables:
+) -> ReadTables:
     """The client's own table, the global one, and another user's, as far as they exist."""
     if state.tuned is None and OWN_ITEMS not in state.private:
-        return Tables(
+        return ReadTables(
             {"global": scorer(state)},
             (f"{name} ranks with the global table, so there is no own one to exchange.",),
         )
@@ -109,7 +109,7 @@ def exchanged(
         everybody = state.shared[ITEMS].expand(state.private[OWN_ITEMS].shape)
         scores["global"] = scorer(_with_own(state, everybody))
     scores["another's"] = _anothers(state, scorer, seed)
-    return Tables(scores, tuple(said))
+    return ReadTables(scores, tuple(said))
 
 
 def _without_global(state: State) -> State:
@@ -141,7 +141,8 @@ def _anothers(state: State, scorer: Callable[[State], ScoreBlock], seed: int) ->
     other_U = someone_else(n_users, seed)
     guest_U = torch.from_numpy(np.argsort(other_U))  # whose scorer comes to each device
     moved = {
-        name: leaf if name == OWN_ITEMS else leaf[guest_U] for name, leaf in state.private.items()
+        name: parameter if name == OWN_ITEMS else parameter[guest_U]
+        for name, parameter in state.private.items()
     }
     block = scorer(replace(state, private=moved))
     return lambda user_B: block(other_U[user_B])
@@ -205,7 +206,7 @@ def _figure(runs: Sequence[FinishedRun], table: Table) -> Figure:
         place_of[record["run"]].append(number + 0.6 * names.index(record["run"]))
     places = [at for several in place_of.values() for at in several]
     figure, panels = new_figure(len(SHOWN), width=4.6, height=1.6 + 0.36 * (places[-1] + 1))
-    popularity = runs[0].result["reference"]["full"]["popularity"]
+    popularity = runs[0].record.reference.full.popularity
     for panel, metric_name in zip(panels, SHOWN, strict=True):
         for name, shade in zip(TABLES, PALETTE, strict=False):
             own = [

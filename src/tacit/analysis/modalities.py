@@ -12,7 +12,7 @@ from tacit.analysis.embeddings import PROJECTIONS, auc, draw_items, item_kinds, 
 from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun
 from tacit.engines.explain import fused
-from tacit.engines.scoring import client_leaves
+from tacit.engines.scoring import client_parameters
 from tacit.errors import TacitError, nearest
 from tacit.experiment.amounts import metric_text, whole_text
 from tacit.experiment.charts import caption, legend_outside, new_figure
@@ -100,7 +100,7 @@ def spaces(run: FinishedRun, user: int) -> dict[str, np.ndarray]:
             "give a run with content, or look at it with `tacit analyse embeddings`."
         )
     algorithm, read = run.algorithm, run.algorithm.method.sync.read
-    p = client_leaves(algorithm, run.state, user, run.prepared.split.train.positives[user])
+    p = client_parameters(algorithm, run.state, user, run.prepared.split.train.positives[user])
     found = {name: x_ID.numpy() for name, x_ID in encoder.projected(p, read(p)).items()}
     return found | {MIXED: algorithm.encoded(p, read).numpy()}
 

@@ -16,7 +16,7 @@ from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun, require_alike
 from tacit.analysis.groups import user_groups
 from tacit.engines.explain import explain, fused, views_of
-from tacit.engines.scoring import client_leaves
+from tacit.engines.scoring import client_parameters
 from tacit.errors import TacitError
 from tacit.experiment.amounts import whole_text
 from tacit.experiment.charts import GREY, caption, colour, marker, new_figure
@@ -82,7 +82,7 @@ def user_weights(run: FinishedRun) -> UserWeights:
         own_H = np.unique(train.positives[user])
         if not len(own_H):
             continue
-        p = client_leaves(algorithm, run.state, user, own_H)
+        p = client_parameters(algorithm, run.state, user, own_H)
         found = explain(algorithm, p, np.concatenate([own_H, some]))
         here = found.input_NM[: len(own_H)]
         weight_UV[user] = found.weight_NV[: len(own_H)].mean(axis=0)
@@ -91,9 +91,9 @@ def user_weights(run: FinishedRun) -> UserWeights:
     return UserWeights(views, inputs, weight_UV, change_UM, lift_UM)
 
 
-# Do learnt weights know who chooses by what? Asked of a planted world, which knows.
+# Do learnt weights know who chooses by what? Asked of a planted dataset, which knows.
 
-PREFERENCE = "modality_preference_U"  # in the truth of a planted world: 0 by image, 1 by text
+PREFERENCE = "modality_preference_U"  # in the truth of a planted dataset: 0 by image, 1 by text
 DRAWS = 2000
 
 
@@ -286,7 +286,7 @@ MEASURES = ("change", "lift")
 
 def router(runs: Sequence[FinishedRun], *, n: int = 100) -> Finding:
     """Weights of views and inputs by groups of users; one row per user in a file. In a planted
-    world also how well they tell who chooses by image from who chooses by text.
+    dataset also how well they tell who chooses by image from who chooses by text.
 
     >>> router([], n=0)
     Traceback (most recent call last):

@@ -113,21 +113,21 @@ def perceptron(
     order_K = generator.permutation(len(x_KD))
     n_held = max(1, round(HELD_OUT * len(x_KD)))
     held_H, train_K = torch.from_numpy(order_K[:n_held]), order_K[n_held:]
-    leaves = kept = _first_leaves(widths, generator)
-    state, best, waited = ADAM.init(leaves, 0), math.inf, 0
+    parameters = kept = _first_parameters(widths, generator)
+    state, best, waited = ADAM.init(parameters, 0), math.inf, 0
     for _ in range(EPOCHS):
         shuffled_K = torch.from_numpy(generator.permutation(train_K))
         for batch_B in shuffled_K.split(BATCH):
-            leaves.requires_grad_()
-            loss = functional.mse_loss(_network(leaves, widths, x_KD[batch_B]), y_KF[batch_B])
-            (gradient,) = torch.autograd.grad(loss, leaves)
-            leaves, state = ADAM.update(leaves.detach(), gradient, state, ADAM.rate)
+            parameters.requires_grad_()
+            loss = functional.mse_loss(_network(parameters, widths, x_KD[batch_B]), y_KF[batch_B])
+            (gradient,) = torch.autograd.grad(loss, parameters)
+            parameters, state = ADAM.update(parameters.detach(), gradient, state, ADAM.rate)
         # in the content's own units: columns that hardly vary, and are noise to it, do not count
-        residual_HF = _network(leaves, widths, x_KD[held_H]) - y_KF[held_H]
+        residual_HF = _network(parameters, widths, x_KD[held_H]) - y_KF[held_H]
         error = (residual_HF * deviation_F).square().mean().item()
         waited += 1
         if error < best:
-            best, kept, waited = error, leaves, 0
+            best, kept, waited = error, parameters, 0
         if waited == PATIENCE:
             break
     guess_NF = _network(kept.detach(), widths, _tensor(source.apply(unknown_ND)))
@@ -138,7 +138,7 @@ def _tensor(value_ND: np.ndarray) -> Tensor:
     return torch.from_numpy(value_ND.astype(np.float32))
 
 
-def _first_leaves(widths: tuple[int, ...], generator: np.random.Generator) -> Tensor:
+def _first_parameters(widths: tuple[int, ...], generator: np.random.Generator) -> Tensor:
     """All weights and biases in one row, so that a step is one; U(±1/√width of the input)."""
     parts = []
     for before, after in itertools.pairwise(widths):
@@ -147,9 +147,9 @@ def _first_leaves(widths: tuple[int, ...], generator: np.random.Generator) -> Te
     return _tensor(np.concatenate(parts))
 
 
-def _network(leaves: Tensor, widths: tuple[int, ...], x_ND: Tensor) -> Tensor:
+def _network(parameters: Tensor, widths: tuple[int, ...], x_ND: Tensor) -> Tensor:
     layers = list(itertools.pairwise(widths))
-    parts = iter(leaves.split([size for i, o in layers for size in (i * o, o)]))
+    parts = iter(parameters.split([size for i, o in layers for size in (i * o, o)]))
     for place, (before, after) in enumerate(layers):
         x_ND = functional.linear(x_ND, next(parts).view(after, before), next(parts))
         if place < len(HIDDEN):

@@ -13,20 +13,27 @@ from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
 
 from tacit.audit.checks import drawn_less, never_sampled, repeats, tied_times
 from tacit.audit.scores import alone, references, swapped, unseen
-from tacit.audit.subject import Finding, Subject
-from tacit.core.central import CentralMethod
-from tacit.data.split import cautions, settled
+from tacit.audit.subject import AuditFinding, Subject
+from tacit.core.types import EnginePath, Task
+from tacit.data.split import cautions, resolved_split
 from tacit.engines.device import one_torch_thread
-from tacit.errors import TacitError
+from tacit.errors import TacitError, argument
 from tacit.experiment.amounts import metric_text, whole_text
+from tacit.experiment.callbacks import Callbacks, together
 from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.report import known
-from tacit.experiment.run import Silent, Watcher
 from tacit.experiment.spec import Experiment
-from tacit.experiment.trainer import course_of
+from tacit.experiment.trainer import Trainer
 from tacit.files import whole_folder
 
 # An audit as files: one JSON object for programs, one HTML page that needs nothing but itself.
+
+# Names in the files, where they are other than those of the fields.
+_IN_FILES = {"text": "says", "rounds_text": "rounds_say"}
+
+
+def _written(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    return {_IN_FILES.get(name, name): value for name, value in pairs}
 
 
 def as_json(audits: Sequence[Audit]) -> dict[str, Any]:
@@ -40,7 +47,8 @@ def as_json(audits: Sequence[Audit]) -> dict[str, Any]:
         "dataset": audits[0].dataset,
         "seed": audits[0].seed,
         "audits": [
-            {**asdict(one), "flags": one.flags, "conclusion": one.conclusion} for one in audits
+            {**asdict(one, dict_factory=_written), "flags": one.flags, "conclusion": one.conclusion}
+            for one in audits
         ],
         "tacit": version("tacit"),
     }
@@ -80,7 +88,9 @@ def amount(value: object) -> str:
 def refuse_used(folder: Path) -> None:
     """A folder to write to is new or empty; asked before anything is trained."""
     if folder.exists() and not (folder.is_dir() and not any(folder.iterdir())):
-        raise TacitError(f"{str(folder)!r} is not an empty folder; choose another --out.")
+        raise TacitError(
+            f"{str(folder)!r} is not an empty folder; choose another {argument('out')}."
+        )
 
 
 def write_audit(audits: Sequence[Audit], folder: Path) -> Path:
@@ -105,7 +115,7 @@ def write_audit(audits: Sequence[Audit], folder: Path) -> Path:
 ROUND_CAP = 200  # of methods that no fused kernel runs: an audit should take minutes
 
 # To add a check: a function of the subject that returns a finding, and its name here.
-CHECKS: tuple[Callable[[Subject], Finding], ...] = (
+CHECKS: tuple[Callable[[Subject], AuditFinding], ...] = (
     never_sampled,
     alone,
     swapped,
@@ -133,9 +143,9 @@ class Audit:
     seed: int
     users: int
     rounds: int
-    rounds_say: str
+    rounds_text: str
     engine: str
-    findings: tuple[Finding, ...]
+    findings: tuple[AuditFinding, ...]
     notes: tuple[str, ...] = ()  # what must be known of the split
 
     @property
@@ -162,7 +172,7 @@ def audit(
     *,
     cap: int | None = ROUND_CAP,
     threads: int = 1,
-    watch: Watcher | None = None,
+    callbacks: Callbacks = (),
     prepared: Prepared | None = None,
 ) -> Audit:
     """Check a method under its experiment's protocol; nothing is written.
@@ -176,11 +186,11 @@ def audit(
     """
     experiment.check()
     prepared = prepare(experiment) if prepared is None else prepared
-    engine = course_of(experiment, prepared.split.train, threads).describe()
-    rounds, rounds_say = rounds_of(experiment, engine, cap)
-    subject = Subject(replace(experiment, rounds=rounds), prepared, threads, watch or Silent())
+    engine = Trainer(experiment, prepared.split.train, threads).describe()
+    rounds, rounds_text = rounds_of(experiment, engine, cap)
+    subject = Subject(replace(experiment, rounds=rounds), prepared, threads, together(callbacks))
     protocol = experiment.protocol
-    rule = settled(protocol.split, prepared.dataset)
+    rule = resolved_split(protocol.split, prepared.dataset)
     return Audit(
         method=experiment.label,
         dataset=experiment.data.name,
@@ -190,29 +200,29 @@ def audit(
         seed=experiment.seed,
         users=subject.users,
         rounds=rounds,
-        rounds_say=rounds_say,
-        engine=engine,
+        rounds_text=rounds_text,
+        engine=engine.text,
         findings=tuple(check(subject) for check in CHECKS),
         notes=cautions(prepared.dataset, protocol, prepared.split),
     )
 
 
-def rounds_of(experiment: Experiment, engine: str, cap: int | None) -> tuple[int, str]:
+def rounds_of(experiment: Experiment, engine: EnginePath, cap: int | None) -> tuple[int, str]:
     """How many rounds the audit plays, and why.
 
     >>> from tacit.experiment.resolve import resolve
-    >>> rounds_of(resolve("fedncf", rounds=500), "loop: one by one", 200)[1]
+    >>> rounds_of(resolve("fedncf", rounds=500), EnginePath("loop", "one by one"), 200)[1]
     '200 of 500, since the engine is loop, not fused (--rounds 500 plays all); the last one counts'
-    >>> rounds_of(resolve("fedmf", rounds=500), "fused: one pass", 200)
+    >>> rounds_of(resolve("fedmf", rounds=500), EnginePath("fused", "one pass"), 200)
     (500, 'all 500, since the engine is fused; the last one counts')
     """
-    own, kind = experiment.rounds, engine.split(":")[0]
-    if isinstance(experiment.method, CentralMethod):
+    own, path = experiment.rounds, engine.path
+    if experiment.method.algorithm(Task(1, 1)).unit == "setting":
         return own, "none: the method is fitted in one go, its setting chosen on validation"
-    played, says = own, str(own)
-    if cap is not None and own > cap and kind == "fused":
-        says = f"all {own}, since the engine is fused"
+    played, text = own, str(own)
+    if cap is not None and own > cap and path == "fused":
+        text = f"all {own}, since the engine is fused"
     elif cap is not None and own > cap:
         played = cap
-        says = f"{cap} of {own}, since the engine is {kind}, not fused (--rounds {own} plays all)"
-    return played, f"{says}; the last one counts"
+        text = f"{cap} of {own}, since the engine is {path}, not fused (--rounds {own} plays all)"
+    return played, f"{text}; the last one counts"

@@ -7,9 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from tacit.audit.subject import Finding, Subject, Verdict, does_not_apply, of_all_users
+from tacit.audit.subject import AuditFinding, Subject, Verdict, does_not_apply, of_all_users
 from tacit.data.interactions import Interactions
-from tacit.data.split import distinct, n_repeated, settled, split_dataset
+from tacit.data.split import distinct, n_repeated, resolved_split, split_dataset
 from tacit.evaluation import references
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranks import Candidates
@@ -21,7 +21,7 @@ from tacit.experiment.amounts import metric_text as m4
 CEILING = 0.99  # a ceiling below this is flagged, a few lost users are only noted
 
 
-def repeats(subject: Subject) -> Finding:
+def repeats(subject: Subject) -> AuditFinding:
     """(user, item) pairs in two parts: a test item that is masked can never be hit."""
     split, n_items = subject.split, subject.split.train.n_items
     candidates = Candidates.of(split.test)
@@ -39,32 +39,32 @@ def repeats(subject: Subject) -> Finding:
     lost = numbers["users who cannot hit"]
     elsewhere = sum(value for key, value in numbers.items() if key.startswith("pairs"))
     verdict: Verdict = "FLAG" if ceiling < CEILING else "note" if elsewhere else "pass"
-    says = "No (user, item) pair stands in two parts."
+    text = "No (user, item) pair stands in two parts."
     if lost:
-        says = (
+        text = (
             f"{lost} of {subject.users} users have only test items that are already among their "
             f"own masked items, so no method can exceed HR@10 {m4(ceiling)} in the full ranking; "
             "against sampled items the same repeats are easy hits."
         )
     elif elsewhere:
-        says = f"{elsewhere} pairs stand in two parts, but every user can still be hit."
-    return Finding(
-        "repeated pairs", verdict, says, numbers, f"ceiling {m4(ceiling)}", "ceiling 1.0000"
+        text = f"{elsewhere} pairs stand in two parts, but every user can still be hit."
+    return AuditFinding(
+        "repeated pairs", verdict, text, numbers, f"ceiling {m4(ceiling)}", "ceiling 1.0000"
     )
 
 
-def tied_times(subject: Subject) -> Finding:
+def tied_times(subject: Subject) -> AuditFinding:
     """How many users' test item was decided by the order of rows, since their times are equal."""
     name, dataset = "tied times", subject.prepared.dataset
     protocol = subject.experiment.protocol
-    rule, data = settled(protocol.split, dataset), dataset.interactions
+    rule, data = resolved_split(protocol.split, dataset), dataset.interactions
     if rule.kind != "leave_one_out" or rule.order != "time" or data.time_N is None:
         by = rule.order if rule.kind == "leave_one_out" else rule.kind
         return does_not_apply(name, f"the split is by {by}, and no single time decides it")
     tied = int(tied_users(data)[subject.split.test.user_E].sum())
     share = tied / subject.users
     if not tied:
-        return Finding(
+        return AuditFinding(
             name, "pass", "Every user's latest time is of one item.", {"share": 0.0}, "0.0%", ""
         )
     other: Literal["first_row", "last_row"] = (
@@ -75,7 +75,7 @@ def tied_times(subject: Subject) -> Finding:
         ties: subject.hits(popularity(split.train, split.test).full)
         for ties, split in ((rule.ties, subject.split), (other, split_dataset(dataset, turned)))
     }
-    says = (
+    text = (
         f"For {tied} of {subject.users} users ({share:.1%}) several items share the latest time, "
         f"and the rule {rule.ties} chose the test item; popularity has HR@10 "
         f"{m4(counted[rule.ties])} by this rule and {m4(counted[other])} by {other}."
@@ -85,7 +85,7 @@ def tied_times(subject: Subject) -> Finding:
         "share": share,
         **{f"popularity, {ties}": value for ties, value in counted.items()},
     }
-    return Finding(name, "note", says, numbers, f"{share:.1%} of users", "")
+    return AuditFinding(name, "note", text, numbers, f"{share:.1%} of users", "")
 
 
 def tied_users(data: Interactions) -> np.ndarray:
@@ -108,7 +108,7 @@ def tied_users(data: Interactions) -> np.ndarray:
 LIMIT = 3.89  # standard deviations: beyond them, on one side, once in 20,000 honest audits
 
 
-def never_sampled(subject: Subject) -> Finding:
+def never_sampled(subject: Subject) -> AuditFinding:
     """HR@10 of an order that learns nothing: what was never drawn as a negative stands first."""
     name = "never-sampled oracle"
     if subject.sampling is None:
@@ -117,20 +117,20 @@ def never_sampled(subject: Subject) -> Finding:
     hit, honest = metric(ranks.full, "HR@10"), subject.bound(subject.chance)
     rounds = subject.experiment.rounds
     flagged = hit > honest
-    says = (
+    text = (
         f"An order that puts what was never drawn in {rounds} round(s) first, and learns nothing, "
         f"has HR@10 {m4(hit)}; chance is {m4(subject.chance)}"
     )
     if flagged:
-        says += ": the draws alone give test items away."
+        text += ": the draws alone give test items away."
     elif subject.split.train.leaks:
-        says += ": the pool hides items, but so few rounds do not show it yet."
+        text += ": the pool hides items, but so few rounds do not show it yet."
     else:
-        says += ": the draws give nothing away."
-    return Finding(
+        text += ": the draws give nothing away."
+    return AuditFinding(
         name,
         "FLAG" if flagged else "pass",
-        says,
+        text,
         {
             "HR@10": hit,
             "NDCG@10": metric(ranks.full, "NDCG@10"),
@@ -144,7 +144,7 @@ def never_sampled(subject: Subject) -> Finding:
     )
 
 
-def drawn_less(subject: Subject) -> Finding:
+def drawn_less(subject: Subject) -> AuditFinding:
     """Are held-out items drawn as negatives as often as the other items outside train?
 
     If the draws do not know them, a user's held-out items are any of the items outside that user's
@@ -181,16 +181,16 @@ def drawn_less(subject: Subject) -> Finding:
         float(n_R @ np.arange(len(n_R)) / n_R.sum()) for n_R in (held_R, others_R)
     )
     never_own, never_other = (float(n_R[0] / n_R.sum()) for n_R in (held_R, others_R))
-    says = (
+    text = (
         f"Of {rounds} round(s) {mean_own:.3g} on average drew a held-out item, and "
         f"{mean_other:.3g} another item outside train ({deviations:+.1f} standard deviations); "
         f"{never_own:.1%} of the former and {never_other:.1%} of the latter were never drawn"
     )
-    says += ": the pool avoids held-out items." if flagged else "."
-    return Finding(
+    text += ": the pool avoids held-out items." if flagged else "."
+    return AuditFinding(
         name,
         "FLAG" if flagged else "pass",
-        says,
+        text,
         {
             "mean rounds, held out": mean_own,
             "mean rounds, others": mean_other,

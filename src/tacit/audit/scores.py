@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from tacit.audit.subject import Finding, Subject, does_not_apply
+from tacit.audit.subject import AuditFinding, Subject, does_not_apply
 from tacit.core.compose import compose
 from tacit.core.method import Method
 from tacit.core.types import Task
@@ -33,8 +33,8 @@ def twin_alone(subject: Subject) -> tuple[Method, str] | None:
     """
     if subject.sampling is None:
         return None
-    method = subject.experiment.method
-    if isinstance(method, Method):
+    method = subject.experiment.method.composed
+    if method is not None:
         own = replace(method, sync=Isolated(), channel=(Dense(),), server=Mean())
         try:
             compose(own, Task(n_users=1, n_items=1))
@@ -45,7 +45,7 @@ def twin_alone(subject: Subject) -> tuple[Method, str] | None:
     return replace(local_only(), sampling=subject.sampling[0]), "PFedRec's client, standing in,"
 
 
-def alone(subject: Subject) -> Finding:
+def alone(subject: Subject) -> AuditFinding:
     """HR@10 of clients that train alone, under the audited pool and under the honest one.
 
     On item numbers without content a client alone cannot tell one unseen item from another. The two
@@ -61,26 +61,26 @@ def alone(subject: Subject) -> Finding:
         audited = subject.hits(subject.outcome("audited", method, ", alone").test.full)
         honest = subject.hits(subject.outcome("honest", method, ", alone").test.full)
     except TacitError as error:  # its personal tables do not fit, or it diverged: say so, go on
-        return Finding(name, "note", f"Could not be trained: {error}")
+        return AuditFinding(name, "note", f"Could not be trained: {error}")
     popularity = subject.hits(subject.popularity.full)
     bound = subject.bound(max(subject.chance, honest))
     # with content a client alone may rightly beat popularity; by numbers it may not
     beats_counting = subject.ids_only and audited > max(popularity, subject.bound(subject.chance))
     flagged = audited > bound or beats_counting
-    says = f"{what} reaches HR@10 {m4(audited)} without any communication"
+    text = f"{what} reaches HR@10 {m4(audited)} without any communication"
     if subject.split.train.leaks:
-        says += f", and {m4(honest)} when its negatives may be any item but its train items"
-    says += f"; popularity has {m4(popularity)}, chance {m4(subject.chance)}"
+        text += f", and {m4(honest)} when its negatives may be any item but its train items"
+    text += f"; popularity has {m4(popularity)}, chance {m4(subject.chance)}"
     if audited > bound:
-        says += ": what it gains by the pool is not knowledge of the person."
+        text += ": what it gains by the pool is not knowledge of the person."
     elif beats_counting:
-        says += ": nobody who is alone can know so much; look for a leak."
+        text += ": nobody who is alone can know so much; look for a leak."
     else:
-        says += "."
-    return Finding(
+        text += "."
+    return AuditFinding(
         name,
         "FLAG" if flagged else "pass",
-        says,
+        text,
         {
             "HR@10, audited pool": audited,
             "HR@10, honest pool": honest,
@@ -98,7 +98,7 @@ def alone(subject: Subject) -> Finding:
 K = 10
 
 
-def swapped(subject: Subject) -> Finding:
+def swapped(subject: Subject) -> AuditFinding:
     """The method once more, with held-out items that have nothing to do with their users."""
     name = "held-out item swapped"
     if not len(subject.swapped.test.user_E):
@@ -120,24 +120,24 @@ def swapped(subject: Subject) -> Finding:
             f"bound{ending}": bound,
         }
     full, against = numbers["HR@10, swapped"], numbers["HR@10 vs sampled, swapped"]
-    says = (
+    text = (
         f"With a random untouched item in the place of each held-out one, HR@10 is {m4(full)} "
         f"({m4(against)} against sampled items) where the real ones give "
         f"{m4(numbers['HR@10, real'])} ({m4(numbers['HR@10 vs sampled, real'])}); chance is "
         f"{m4(numbers['chance'])} ({m4(numbers['chance vs sampled'])})"
     )
-    says += ": that much of the score is the leak's, not the person's." if flagged else "."
-    return Finding(
+    text += ": that much of the score is the leak's, not the person's." if flagged else "."
+    return AuditFinding(
         name,
         "FLAG" if flagged else "pass",
-        says,
+        text,
         numbers,
         f"{m4(full)} / {m4(against)}",
         f"≤ {m4(numbers['bound'])} / {m4(numbers['bound vs sampled'])}",
     )
 
 
-def references(subject: Subject) -> Finding:
+def references(subject: Subject) -> AuditFinding:
     """The method beside popularity and chance, and beside itself under the honest pool."""
     split = subject.split
     own, honest = subject.outcome("audited").test, subject.outcome("honest").test
@@ -155,30 +155,30 @@ def references(subject: Subject) -> Finding:
     bounds = {e: subject.bound(levels[e]) for e in endings}
     inflated = any(numbers[f"HR@10{e}"] > bounds[e] for e in endings)
     beats = numbers["HR@10"] > numbers["popularity"]
-    says = (
+    text = (
         f"HR@10 is {m4(numbers['HR@10'])} in the full ranking and "
         f"{m4(numbers['HR@10 vs sampled'])} against sampled items; popularity has "
         f"{m4(numbers['popularity'])} and {m4(numbers['popularity vs sampled'])}, chance "
         f"{m4(numbers['chance'])} and {m4(numbers['chance vs sampled'])}"
     )
     if split.train.leaks and subject.sampling is not None:
-        says += (
+        text += (
             "; with negatives from all but the train items, on the same split, it is "
             f"{m4(numbers['HR@10, honest pool'])} and "
             f"{m4(numbers['HR@10 vs sampled, honest pool'])}"
         )
-    says += "." if beats else "; it does not beat popularity in the full ranking."
-    return Finding(
+    text += "." if beats else "; it does not beat popularity in the full ranking."
+    return AuditFinding(
         "score and references",
         "FLAG" if inflated else "pass" if beats else "note",
-        says,
+        text,
         {**numbers, "bound": bounds[""], "bound vs sampled": bounds[" vs sampled"]},
         f"{m4(numbers['HR@10'])} / {m4(numbers['HR@10 vs sampled'])}",
         f"≤ {m4(bounds[''])} / {m4(bounds[' vs sampled'])}" if split.train.leaks else "",
     )
 
 
-def unseen(subject: Subject) -> Finding:
+def unseen(subject: Subject) -> AuditFinding:
     """Test items that occur in nobody's train: item numbers alone cannot rank them.
 
     Hits are averaged by item and bounded by the number of items: users who share an unseen item
@@ -191,7 +191,7 @@ def unseen(subject: Subject) -> Finding:
     share = len(cold) / len(ranks)
     numbers: dict[str, float | int] = {"share": share, "held out": len(cold)}
     if not len(cold):
-        return Finding(
+        return AuditFinding(
             name, "pass", "Every test item occurs in somebody's train items.", numbers, "0.0%", ""
         )
     item_C, place_N = np.unique(cold.item_H, return_inverse=True)
@@ -203,20 +203,20 @@ def unseen(subject: Subject) -> Finding:
     bound = chance_bound(len(item_C), level)[1]
     flagged = subject.ids_only and hit > bound
     numbers |= {"items": len(item_C), "HR@10 by item": hit, "chance": level, "bound": bound}
-    says = (
+    text = (
         f"{len(cold)} of {len(ranks)} test items ({share:.1%}; {len(item_C)} distinct) occur in "
         f"nobody's train; on them HR@10, averaged by item, is {m4(hit)}, chance {m4(level)}"
     )
     if flagged:
-        says += ": numbers alone cannot tell these items apart, so something else does."
+        text += ": numbers alone cannot tell these items apart, so something else does."
     elif subject.ids_only:
-        says += "; methods that know items by number only cannot find them."
+        text += "; methods that know items by number only cannot find them."
     else:
-        says += "; content may help here, numbers cannot."
-    return Finding(
+        text += "; content may help here, numbers cannot."
+    return AuditFinding(
         name,
         "FLAG" if flagged else "note",
-        says,
+        text,
         numbers,
         f"{share:.1%}: {m4(hit)}",
         f"≤ {m4(bound)}" if subject.ids_only else "",

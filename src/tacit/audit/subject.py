@@ -10,9 +10,10 @@ from typing import Any, Literal
 import numpy as np
 
 from tacit import streams
-from tacit.core.central import CentralMethod, TrainedCentralMethod
-from tacit.core.custom import DirectMethod
+from tacit.core.algorithm import Algorithm, Exchange
+from tacit.core.capabilities import is_ground
 from tacit.core.method import Method
+from tacit.core.types import Task
 from tacit.data.sampling import DrawnNegatives, Sampling
 from tacit.data.split import distinct
 from tacit.data.views import HeldOut, Lists, Split, TrainView
@@ -20,11 +21,10 @@ from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import Evaluation, ScoreBlock, rank, users_at_once
 from tacit.evaluation.ranks import Ranks
 from tacit.evaluation.references import chance, chance_bound, popularity
+from tacit.experiment.callbacks import Callback
 from tacit.experiment.prepare import Prepared
-from tacit.experiment.run import Silent, Watcher
 from tacit.experiment.spec import Experiment
-from tacit.experiment.trainer import Course, course_of
-from tacit.parts.items import IdOnly
+from tacit.experiment.trainer import Trainer
 
 # What one check found: numbers, what they would be if nothing leaked, and a verdict.
 
@@ -32,32 +32,32 @@ Verdict = Literal["pass", "FLAG", "note"]
 
 
 @dataclass(frozen=True)
-class Finding:
+class AuditFinding:
     """One check of an audit.
 
     `FLAG` says that a score under this protocol is not what it seems, `note` that a reader must
     know something, or that the check does not apply. `measured` and `honest` are the deciding
     number and its bound as they stand in the table; `numbers` holds everything, for a program.
 
-    >>> Finding("tied times", "note", "Nobody's.", {"share": 0.0}).verdict
+    >>> AuditFinding("tied times", "note", "Nobody's.", {"share": 0.0}).verdict
     'note'
     """
 
     name: str
     verdict: Verdict
-    says: str
+    text: str
     numbers: Mapping[str, Any] = field(default_factory=dict)
     measured: str = ""
     honest: str = ""
 
 
-def does_not_apply(name: str, why: str) -> Finding:
+def does_not_apply(name: str, why: str) -> AuditFinding:
     """The finding of a check that has nothing to look at.
 
-    >>> does_not_apply("draws", "it draws no negatives").says
+    >>> does_not_apply("draws", "it draws no negatives").text
     'Does not apply: it draws no negatives.'
     """
-    return Finding(name, "note", f"Does not apply: {why}.")
+    return AuditFinding(name, "note", f"Does not apply: {why}.")
 
 
 # The same split, but everybody's test items are items that they have nothing to do with.
@@ -139,7 +139,7 @@ Pool = Literal["audited", "honest", "swapped"]
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class AuditOutcome:
     """What was trained ranks the test items, and the items that were swapped in for them."""
 
     test: Evaluation
@@ -161,8 +161,8 @@ class Subject:
     experiment: Experiment
     prepared: Prepared
     threads: int = 1
-    watch: Watcher = field(default_factory=Silent)
-    _known: list[tuple[Any, Pool, Outcome]] = field(default_factory=list)
+    callback: Callback = field(default_factory=Callback)
+    _known: list[tuple[Any, Pool, AuditOutcome]] = field(default_factory=list)
 
     @property
     def split(self) -> Split:
@@ -201,18 +201,18 @@ class Subject:
     @property
     def ids_only(self) -> bool:
         """Whether the method knows items by their numbers alone, and nothing of their content."""
-        method = self.experiment.method
-        return not isinstance(method, Method) or type(method.items) is IdOnly
+        method = self.experiment.method.composed
+        return method is None or is_ground(method.items)
 
     @property
     def sampling(self) -> tuple[Sampling, int] | None:
         """How the method draws negatives, and its local epochs; None where it draws none."""
-        method = self.experiment.method
-        if isinstance(method, Method):
-            return method.sampling, method.local.epochs
-        if isinstance(method, DirectMethod | TrainedCentralMethod) and method.sampling is not None:
-            return method.sampling, 1
-        return None
+        draws = self._algorithm.draws(Exchange())
+        return None if draws.sampling is None else (draws.sampling, draws.epochs)
+
+    @cached_property
+    def _algorithm(self) -> Algorithm:
+        return self.experiment.method.algorithm(Task.of(self.split.train))
 
     @cached_property
     def drawn(self) -> DrawnNegatives:
@@ -230,7 +230,7 @@ class Subject:
     def _present(self, round_number: int) -> np.ndarray:
         """Who draws negatives in a round: whoever takes part in it, at a central server all."""
         experiment, train = self.experiment, self.split.train
-        if isinstance(experiment.method, TrainedCentralMethod):
+        if self._algorithm.central is not None:
             return np.arange(train.n_users)
         return experiment.participation.draw(train, experiment.seed, round_number).user_P
 
@@ -243,11 +243,11 @@ class Subject:
             for number, first in enumerate(blocks, 1):
                 user_B = user_N[first : first + rows]
                 yield from zip(user_B.tolist(), self.drawn.rounds_BI(user_B), strict=True)
-                self.watch.round({"round": number}, None)
+                self.callback.round(number, None)
         finally:
-            self.watch.end()
+            self.callback.end(None)
 
-    def outcome(self, pool: Pool, method: Method | None = None, says: str = "") -> Outcome:
+    def outcome(self, pool: Pool, method: Method | None = None, text: str = "") -> AuditOutcome:
         """Train under a pool, unless that was done: the audited method, or another in its place."""
         if not self.split.train.leaks:
             pool = "audited"  # no pool differs from another: nothing is hidden from anybody
@@ -257,7 +257,7 @@ class Subject:
         for known_method, known_pool, outcome in self._known:
             if known_pool == pool and known_method == chosen:
                 return outcome
-        what = f"{pool} pool{says}"
+        what = f"{pool} pool{text}"
         outcome = self._train(replace(self.experiment, method=chosen), self._view(pool), what)
         self._known.append((chosen, pool, outcome))
         return outcome
@@ -268,36 +268,38 @@ class Subject:
             return replace(self.split.train, hidden_from_negatives=nothing)
         return self.swapped.train if pool == "swapped" else self.split.train
 
-    def _train(self, experiment: Experiment, train: TrainView, what: str) -> Outcome:
-        course = course_of(experiment, train, self.threads)
-        self._begin(what, course.describe(), course.rounds)
-        best, central = float("-inf"), isinstance(experiment.method, CentralMethod)
+    def _train(self, experiment: Experiment, train: TrainView, what: str) -> AuditOutcome:
+        trainer = Trainer(experiment, train, self.threads)
+        self._begin(what, trainer.describe().text, trainer.rounds)
+        best, tries = float("-inf"), trainer.algorithm.unit == "setting"
         try:
-            for number in range(1, course.rounds + 1):
-                course.advance()
-                if central:
-                    best = self._keep_better(course, best)
-                self.watch.round({"round": number, "loss": course.loss}, None)
+            for number in range(1, trainer.rounds + 1):
+                trainer.run_round()
+                if tries:
+                    best = self._keep_better(trainer, best)
+                self.callback.round(number, trainer.loss)
         finally:
-            self.watch.end()
-        scores = course.best_scores() if central else course.scores()
-        return Outcome(self._rank(scores, self.split.test), self._rank(scores, self.swapped.test))
+            self.callback.end(None)
+        scores = trainer.best_scores() if tries else trainer.scores()
+        return AuditOutcome(
+            self._rank(scores, self.split.test), self._rank(scores, self.swapped.test)
+        )
 
     def _rank(self, scores: ScoreBlock, held_out: HeldOut) -> Evaluation:
         return rank(scores, held_out, threads=self.threads)
 
     def _begin(self, what: str, engine: str, rounds: int) -> None:
-        """Tell who watches what is going on now, in the place where a run has its name."""
+        """Tell the callback what is going on now, in the place where a run has its name."""
         name = f"{self.experiment.label}, {self.experiment.protocol.name}, {what}"
         named = replace(self.experiment, name=name, plugins=())
-        self.watch.begin(named, self.prepared, engine, rounds)
+        self.callback.begin(named, rounds, engine)
 
-    def _keep_better(self, course: Course, best: float) -> float:
-        """A central method has settings for rounds; the last one is no better than the first."""
+    def _keep_better(self, trainer: Trainer, best: float) -> float:
+        """A closed form has settings for rounds; the last one is no better than the first."""
         protocol = self.experiment.protocol
-        valid = self._rank(course.scores(), self.split.valid)
+        valid = self._rank(trainer.scores(), self.split.valid)
         chosen = valid.full if protocol.select_on == "full" else valid.sampled
         value = metric(chosen, protocol.select_metric, ties=protocol.ties)
         if value >= best:
-            course.mark_best()
+            trainer.keep_best()
         return max(value, best)

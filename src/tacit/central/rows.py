@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from tacit.compiled import compiled
-from tacit.core.capabilities import stacked_slots, steps_entrywise
-from tacit.core.optim import Adam, Optimiser, Sgd
+from tacit.core.capabilities import stacked_optimizer_state, steps_entrywise, written_step
+from tacit.core.optim import Optimiser
 from tacit.core.types import Params
 
 # Tables and the moments beside them; compiled steps of the rows that a batch reads.
@@ -21,24 +21,29 @@ FAST = {"contract", "arcp", "nsz", "reassoc"}
 
 
 def with_row_moments(tables: Params, optimiser: Optimiser) -> Params:
-    """The tables with moments at zero beside them, as "table/slot"; steps are counted by row.
+    """The tables with moments at zero beside them, as "table/state"; steps are counted by row.
 
     >>> import torch
+    >>> from tacit.core.optim import Adam
     >>> sorted(with_row_moments({"items": torch.ones(3, 2)}, Adam()))
     ['items', 'items/first', 'items/second', 'items/steps']
     """
     full = dict(tables)
-    for leaf, value in tables.items():
-        full |= {f"{leaf}/{slot}": start for slot, start in stacked_slots(optimiser, value).items()}
+    for name, value in tables.items():
+        full |= {
+            f"{name}/{key}": start
+            for key, start in stacked_optimizer_state(optimiser, value).items()
+        }
     return full
 
 
 @dataclass(frozen=True, eq=False)
-class Law:
+class StepRule:
     """An optimiser as kernels take it: which one, its betas, and constants of the tables' kind.
     `other` is an optimiser that no kernel has written down, a subclass too: it is asked itself.
 
-    >>> Law.of(Sgd(), 0.5, np.float32).constants.tolist()
+    >>> from tacit.core.optim import Sgd
+    >>> StepRule.of(Sgd(), 0.5, np.float32).constants.tolist()
     [0.5, 0.0, 0.0]
     """
 
@@ -49,35 +54,37 @@ class Law:
     other: Optimiser | None = None
 
     @classmethod
-    def of(cls, optimiser: Optimiser, rate: float, dtype: type) -> Law:
-        if type(optimiser) is Adam:
-            numbers = [rate, optimiser.weight_decay, optimiser.epsilon]
-            return cls(True, optimiser.beta1, optimiser.beta2, np.array(numbers, dtype))
-        if type(optimiser) is Sgd:
-            return cls(False, 0.0, 0.0, np.array([rate, optimiser.weight_decay, 0.0], dtype))
-        return cls(False, 0.0, 0.0, np.array([rate, 0.0, 0.0], dtype), optimiser)
+    def of(cls, optimiser: Optimiser, rate: float, dtype: type) -> StepRule:
+        step = written_step(optimiser)
+        if step is None:
+            return cls(False, 0.0, 0.0, np.array([rate, 0.0, 0.0], dtype), optimiser)
+        numbers: np.ndarray = np.array([rate, step.weight_decay, step.epsilon], dtype)
+        return cls(step.adam, step.beta1, step.beta2, numbers)
 
 
 def is_written_down(optimiser: Optimiser) -> bool:
     """Whether kernels take its steps themselves.
 
+    >>> from tacit.core.optim import Adam
     >>> is_written_down(Adam())
     True
     """
-    return Law.of(optimiser, 0.0, np.float32).other is None
+    return StepRule.of(optimiser, 0.0, np.float32).other is None
 
 
-def arrays_of(leaves: Params, leaf: str) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+def arrays_of(
+    parameters: Params, name: str
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """A table and its moments (empty where the optimiser has none), sharing the tensors' memory."""
-    table = leaves[leaf].numpy()
-    if f"{leaf}/first" not in leaves:
+    table = parameters[name].numpy()
+    if f"{name}/first" not in parameters:
         return table, table[:0], table[:0], table[:0, 0]
-    first, second, steps = (leaves[f"{leaf}/{slot}"] for slot in ("first", "second", "steps"))
+    first, second, steps = (parameters[f"{name}/{key}"] for key in ("first", "second", "steps"))
     return table, first.numpy(), second.numpy(), steps.numpy()
 
 
 def step_rows(
-    leaves: Params, leaf: str, row_N: np.ndarray, gradient_ND: np.ndarray, law: Law
+    parameters: Params, name: str, row_N: np.ndarray, gradient_ND: np.ndarray, step_rule: StepRule
 ) -> None:
     """One step of a table, in place, from a gradient for each sample and the row it read.
 
@@ -85,23 +92,32 @@ def step_rows(
     moments and counts.
 
     >>> import torch
-    >>> leaves = {"items": torch.zeros(3, 1)}
-    >>> one = Law.of(Sgd(), 0.5, np.float32)
-    >>> step_rows(leaves, "items", np.array([2, 1, 2]), np.ones((3, 1), np.float32), one)
-    >>> leaves["items"].tolist()
+    >>> from tacit.core.optim import Sgd
+    >>> parameters = {"items": torch.zeros(3, 1)}
+    >>> one = StepRule.of(Sgd(), 0.5, np.float32)
+    >>> step_rows(parameters, "items", np.array([2, 1, 2]), np.ones((3, 1), np.float32), one)
+    >>> parameters["items"].tolist()
     [[0.0], [-0.5], [-1.0]]
     """
-    if law.other is not None:
-        _step_as_asked(leaves, leaf, row_N, gradient_ND, law.other, float(law.constants[0]))
+    if step_rule.other is not None:
+        _step_as_asked(
+            parameters, name, row_N, gradient_ND, step_rule.other, float(step_rule.constants[0])
+        )
         return
     step_samples(
-        *arrays_of(leaves, leaf), row_N, gradient_ND, law.adam, law.beta1, law.beta2, law.constants
+        *arrays_of(parameters, name),
+        row_N,
+        gradient_ND,
+        step_rule.adam,
+        step_rule.beta1,
+        step_rule.beta2,
+        step_rule.constants,
     )
 
 
 def _step_as_asked(
-    leaves: Params,
-    leaf: str,
+    parameters: Params,
+    parameter: str,
     row_N: np.ndarray,
     gradient_ND: np.ndarray,
     optimiser: Optimiser,
@@ -112,15 +128,19 @@ def _step_as_asked(
     total_RD = np.zeros((len(row_R), gradient_ND.shape[1]), gradient_ND.dtype)
     np.add.at(total_RD, place_N, gradient_ND[: len(row_N)])
     rows, gradient = torch.from_numpy(row_R), torch.from_numpy(total_RD)
-    names = {name.removeprefix(f"{leaf}/"): name for name in leaves if name.startswith(f"{leaf}/")}
+    names = {
+        name.removeprefix(f"{parameter}/"): name
+        for name in parameters
+        if name.startswith(f"{parameter}/")
+    }
     pieces = [rows] if steps_entrywise(optimiser) else list(rows)
     for number, piece in enumerate(pieces):
         slope = gradient if steps_entrywise(optimiser) else gradient[number]
-        state = {slot: leaves[name][piece] for slot, name in names.items()}
-        value, state = optimiser.update(leaves[leaf][piece], slope, state, rate)
-        leaves[leaf][piece] = value
-        for slot, new in state.items():
-            leaves[names[slot]][piece] = new
+        state = {key: parameters[name][piece] for key, name in names.items()}
+        value, state = optimiser.update(parameters[parameter][piece], slope, state, rate)
+        parameters[parameter][piece] = value
+        for key, new in state.items():
+            parameters[names[key]][piece] = new
 
 
 # Put into its callers: a call would be optimised twice, and differently in a process that compiles

@@ -11,8 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.central.pairs import TOWER, PairModel, Samples
-from tacit.central.rows import FAST, Law, arrays_of, is_written_down, step_samples
+from tacit.central.pairs import TOWER, PairModel, PairSamples
+from tacit.central.rows import FAST, StepRule, arrays_of, is_written_down, step_samples
 from tacit.compiled import compiled
 from tacit.core.capabilities import defines
 from tacit.core.types import Params
@@ -105,7 +105,17 @@ def backward(  # type: ignore[no-untyped-def]
 
 @compiled(fastmath=FAST, error_model="numpy")
 def tower_epoch(  # type: ignore[no-untyped-def]
-    tower, users, items, product_users, product_items, widths, user_N, item_N, label_N, batch, law
+    tower,
+    users,
+    items,
+    product_users,
+    product_items,
+    widths,
+    user_N,
+    item_N,
+    label_N,
+    batch,
+    step_rule,
 ):
     """All batches in place; returns the sum of the losses.
 
@@ -126,7 +136,7 @@ def tower_epoch(  # type: ignore[no-untyped-def]
     tables = (tower, users, items, product_users, product_items)
     row_N = (np.zeros(1, np.int64), user_N, item_N, user_N, item_N)
     table_slopes = (tower_slope, user_slope, item_slope, product_user_slope, product_item_slope)
-    adam, beta1, beta2, constants = law
+    adam, beta1, beta2, constants = step_rule
     loss = 0.0
     for low in range(0, len(item_N), batch):
         high = min(low + batch, len(item_N))
@@ -318,18 +328,18 @@ class TowerModel(PairModel):
     def kernel(self) -> str | None:
         return "tower" if self.is_tower and is_written_down(self.optimiser) else None
 
-    def descend(self, leaves: Params, samples: Samples, law: Law) -> float:
+    def descend(self, parameters: Params, samples: PairSamples, step_rule: StepRule) -> float:
         """What `PairModel.descend` does, with gradients by hand."""
         if self.kernel is None:
-            return super().descend(leaves, samples, law)
-        users, items = (arrays_of(leaves, leaf) for leaf in self.PERCEPTRON)
+            return super().descend(parameters, samples, step_rule)
+        users, items = (arrays_of(parameters, name) for name in self.PERCEPTRON)
         nothing = np.empty((0, 0), users[0].dtype)
         product_users = product_items = (nothing, nothing, nothing, nothing.ravel())
         if self.PRODUCTS is not None:
-            product_users, product_items = (arrays_of(leaves, leaf) for leaf in self.PRODUCTS)
+            product_users, product_items = (arrays_of(parameters, name) for name in self.PRODUCTS)
         return float(
             tower_epoch(
-                arrays_of(leaves, TOWER),
+                arrays_of(parameters, TOWER),
                 users,
                 items,
                 product_users,
@@ -339,25 +349,25 @@ class TowerModel(PairModel):
                 samples.item_N,
                 samples.label_N,
                 self.batch,
-                (law.adam, law.beta1, law.beta2, law.constants),
+                (step_rule.adam, step_rule.beta1, step_rule.beta2, step_rule.constants),
             )
         )
 
-    def score_rows(self, leaves: Params, rows: Params) -> np.ndarray:
+    def score_rows(self, parameters: Params, rows: Params) -> np.ndarray:
         """(B, I) logits of B users given by their rows; each half of the first layer once."""
         if not self.is_tower:
-            return super().score_rows(leaves, rows)
-        p = self._unpacked({TOWER: leaves[TOWER]})
-        user, items = rows[self.PERCEPTRON[0]], leaves[self.PERCEPTRON[1]]
+            return super().score_rows(parameters, rows)
+        p = self._unpacked({TOWER: parameters[TOWER]})
+        user, items = rows[self.PERCEPTRON[0]], parameters[self.PERCEPTRON[1]]
         user_BJ = user @ p["mlp.w0"][: self.dim] + p["mlp.b0"]
         item_JI = _in_lanes(items @ p["mlp.w0"][self.dim :])
         product_user_BD, product_item_DI = user_BJ[:, :0], item_JI[:0]
         if self.PRODUCTS is not None:
             weight_D = p["out.w"][: self.n_products]
             product_user_BD = rows[self.PRODUCTS[0]] * weight_D
-            product_item_DI = _in_lanes(leaves[self.PRODUCTS[1]])
+            product_item_DI = _in_lanes(parameters[self.PRODUCTS[1]])
         p["out.w"] = p["out.w"][self.n_products :]
-        upper = [p[leaf].flatten() for leaf in self.tower() if leaf not in ("mlp.w0", "mlp.b0")]
+        upper = [p[name].flatten() for name in self.tower() if name not in ("mlp.w0", "mlp.b0")]
         out_BI = np.empty((len(user), len(items)), user_BJ.numpy().dtype)
         tower_scores(
             torch.cat(upper).numpy(),

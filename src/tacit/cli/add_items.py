@@ -46,6 +46,7 @@ def add_items(
     id_column: Annotated[
         str | None, typer.Option("--id", help="The column with the ids. Default: item_id.")
     ] = None,
+    imports: options.Import = None,
     as_json: options.Json = False,
 ) -> None:
     """Let a finished run recommend items that did not exist when it was trained."""

@@ -39,6 +39,7 @@ def analyse(
     out: Annotated[
         Path | None, typer.Option(help="The folder to write to. Default: RUN/analysis.")
     ] = None,
+    imports: options.Import = None,
     as_json: options.Json = False,
 ) -> None:
     """Look into finished runs: a figure (PNG and SVG), its numbers (CSV), and a short table."""
@@ -48,7 +49,9 @@ def analyse(
 
     flags = options.given(user=user, projection=projection, metric=metric, ranking=ranking, n=n)
     ready_to_compute()
-    finding, files = analyse_runs(name, runs, out, threads=cores(), watch=Bar(), warn=warn, **flags)
+    finding, files = analyse_runs(
+        name, runs, out, threads=cores(), callbacks=Bar(), warn=warn, **flags
+    )
     if as_json:
         tables = {table.name: table.records() for table in (*finding.tables, *finding.unprinted)}
         say_json(

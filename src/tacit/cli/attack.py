@@ -36,6 +36,7 @@ def inversion(
     out: Annotated[
         Path | None, typer.Option(help="The folder to write to. Default: RUN/attack.")
     ] = None,
+    imports: options.Import = None,
     as_json: options.Json = False,
 ) -> None:
     """Reconstruct the content of cold items from their generated embeddings."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,32 +19,29 @@ if TYPE_CHECKING:
     from tacit.audit.audit import Audit
 
 
-def audit(
-    method: Annotated[str, typer.Argument(help="A method of `tacit list`.")],
-    data: options.Data = None,
+@dataclass(frozen=True)
+class AuditFlags(options.ExperimentFlags):
+    """The shared flags, of which two have another default here."""
+
     protocol: Annotated[
         str | None,
         typer.Option(help="One protocol; default: that of the method's paper, and clean beside."),
-    ] = None,
-    preset: options.Preset = None,
-    split: options.Split = None,
-    columns: options.Columns = None,
-    min_user: options.MinUser = None,
-    min_rating: options.MinRating = None,
-    core: options.Core = None,
-    duplicates: options.Duplicates = None,
+    ] = None
     rounds: Annotated[
         int | None,
         typer.Option(help="Rounds to play; default as in the paper, 200 at most if not fused."),
-    ] = None,
+    ] = None
+
+
+@options.with_flags
+def audit(
+    method: Annotated[str, typer.Argument(help="A method of `tacit list`.")],
+    *,
+    flags: AuditFlags,
     seed: options.Seed = None,
-    participation: options.Share = None,
-    plugins: options.With = None,
-    sets: options.Set = None,
-    engine: options.Engine = None,
     threads: options.Threads = None,
-    device: options.Device = None,
     out: options.Out = None,
+    imports: options.Import = None,
     as_json: options.Json = False,
 ) -> None:
     """Look for leaks: what of a score is there without learning, and under which protocol."""
@@ -55,39 +53,25 @@ def audit(
     from tacit.experiment.names import audit_name, data_below
     from tacit.experiment.resolve import resolve
 
-    flags = options.given(
-        data=data,
-        preset=preset,
-        split=split,
-        columns=options.columns_of(columns),
-        min_user=min_user,
-        min_rating=min_rating,
-        core=core,
-        duplicates=duplicates,
-        rounds=rounds,
-        seed=seed,
-        participation=participation,
-        plugins=plugins,
-        sets=sets,
-        engine=engine,
-        device=device,
-    )
+    given = flags.given(seed=seed)
     experiments = []
-    for name in ("paper", "clean") if protocol is None else (protocol,):
-        experiment = resolve(method, protocol=name, **flags)  # type: ignore[arg-type]
+    for name in ("paper", "clean") if flags.protocol is None else (flags.protocol,):
+        experiment = resolve(method, **{**given, "protocol": name})
         if experiment not in experiments:  # a method without a paper has the clean protocol only
             experiments.append(experiment)
     if (folder := out) is None:
         others = data_below(Path("runs"))
-        folder = free_folder(audit_name(experiments[0], named=protocol is not None, others=others))
+        folder = free_folder(
+            audit_name(experiments[0], named=flags.protocol is not None, others=others)
+        )
     refuse_used(folder)
     ready_to_compute()
     audits = [
         audit_experiment(
             experiment,
-            cap=ROUND_CAP if rounds is None else None,
+            cap=ROUND_CAP if flags.rounds is None else None,
             threads=threads or cores(),
-            watch=Bar(),
+            callbacks=Bar(),
         )
         for experiment in experiments
     ]
@@ -128,10 +112,10 @@ def audit_table(audits: Sequence[Audit]) -> Table:
 def say_findings(audit: Audit) -> None:
     """One line per check, then what they say together."""
     say(f"protocol  {audit.protocol}, split {audit.split}, seed {audit.seed}, {audit.users} users")
-    say(f"rounds    {audit.rounds_say}")
+    say(f"rounds    {audit.rounds_text}")
     say(f"engine    {audit.engine}")
     for finding in audit.findings:
-        say(f"{finding.verdict:9} {finding.name}: {finding.says}")
+        say(f"{finding.verdict:9} {finding.name}: {finding.text}")
     for note in audit.notes:
         say(f"note      {note}")
     say(f"verdict   {audit.conclusion}")

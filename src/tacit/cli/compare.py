@@ -18,58 +18,31 @@ if TYPE_CHECKING:
     from tacit.study.compare import Comparison
 
 
+@options.with_flags
 def compare(
     contenders: Annotated[
         list[str],
         typer.Argument(metavar="METHOD...", help="Methods (fedmf+clip:bound=1), or run folders."),
     ],
-    data: options.Data = None,
+    *,
+    flags: options.ExperimentFlags,
     seeds: Annotated[int, typer.Option(help="Run with seeds 0 to N-1.", metavar="N")] = 3,
-    protocol: options.Protocol = None,
-    preset: options.Preset = None,
-    split: options.Split = None,
-    columns: options.Columns = None,
-    min_user: options.MinUser = None,
-    min_rating: options.MinRating = None,
-    core: options.Core = None,
-    duplicates: options.Duplicates = None,
-    rounds: options.Rounds = None,
-    participation: options.Share = None,
-    plugins: options.With = None,
-    sets: options.Set = None,
-    engine: options.Engine = None,
     threads: options.Threads = None,
-    device: options.Device = None,
     metric: Annotated[str, typer.Option(help="What is tested, on the full ranking.")] = "NDCG@10",
     against: Annotated[
         str, typer.Option(help="The row that others are tested against: first, best or a name.")
     ] = "first",
     out: options.Out = None,
+    imports: options.Import = None,
     as_json: options.Json = False,
 ) -> None:
     """Compare methods user by user; runs that are finished are used again."""
     from tacit.cli.progress import Bar
     from tacit.study.compare import compare as compare_methods
 
-    flags = options.given(
-        data=data,
-        protocol=protocol,
-        preset=preset,
-        split=split,
-        columns=options.columns_of(columns),
-        min_user=min_user,
-        min_rating=min_rating,
-        core=core,
-        duplicates=duplicates,
-        rounds=rounds,
-        participation=participation,
-        plugins=plugins,
-        sets=sets,
-        engine=engine,
-        device=device,
-    )
+    given = flags.given()
     if out is None and not all(Path(name, "experiment.toml").is_file() for name in contenders):
-        out = _default_out(data, protocol)
+        out = _default_out(flags.data, flags.protocol)
     ready_to_compute()
     comparison = compare_methods(
         contenders,
@@ -78,8 +51,8 @@ def compare(
         metric=metric,
         against=against,
         threads=threads or cores(),
-        watch=Bar(),
-        **flags,
+        callbacks=Bar(),
+        **given,
     )
     if as_json:
         say_json(asdict(comparison))
@@ -91,10 +64,10 @@ def compare(
 
 def show_comparison(comparison: Comparison) -> None:
     """The table and what it says."""
-    from tacit.study.compare import mark, sentences
+    from tacit.study.compare import protocol_warning, sentences
 
     show(comparison_table(comparison))
-    if warning := mark(comparison.protocol, comparison.clean):
+    if warning := protocol_warning(comparison.protocol, comparison.clean):
         say(warning)
     say(
         f"protocol  {comparison.protocol}, split {comparison.split}, {comparison.users} users; "

@@ -15,7 +15,7 @@ app = typer.Typer(help="Datasets: list them, get files, describe one.")
 
 
 @app.command("list")
-def list_sources() -> None:
+def list_sources(imports: options.Import = None) -> None:
     """Named sources: whether they are found here, their counts, their licence."""
     from tacit.cli.output import plain_table
     from tacit.data.load import PLANTED, cache_dir, load
@@ -23,7 +23,7 @@ def list_sources() -> None:
 
     rows = [[PLANTED, "always", "part of tacit", *_counts(load(PLANTED).interactions.counts)]]
     rows += [
-        [name, "yes" if found(name) else "no", source.licence, *_counts(source.statistics)]
+        [name, _where(name), source.licence, *_counts(source.statistics)]
         for name, source in SOURCES.items()
     ]
     columns = ["name", "found", "licence", "users", "items", "interactions"]
@@ -44,14 +44,24 @@ def found(name: str) -> Path | None:
         return None
 
 
+def _where(name: str) -> str:
+    from tacit.data.sources import SOURCES
+
+    if SOURCES[name].load is not None:
+        return "always"
+    return "yes" if found(name) else "no"
+
+
 def _counts(counts: Mapping[str, int]) -> list[str]:
-    return [f"{counts[name]:,}" for name in ("users", "items", "interactions")]
+    wanted = ("users", "items", "interactions")
+    return [f"{counts[name]:,}" if name in counts else "" for name in wanted]
 
 
 @app.command("get")
 def get_files(
     name: Annotated[str, typer.Argument(metavar="NAME_OR_MANIFEST")],
     to: Annotated[Path | None, typer.Option(help="Where to put the files.")] = None,
+    imports: options.Import = None,
 ) -> None:
     """Fetch the files that a manifest lists, checked; for a named source, say where they are."""
     from tacit.data.download import get, read_manifest
@@ -71,11 +81,12 @@ def get_files(
 @app.command("describe")
 def describe_data(
     name: Annotated[str, typer.Argument(metavar="NAME_OR_PATH")],
-    columns: options.Columns = None,
-    min_user: options.MinUser = None,
-    min_rating: options.MinRating = None,
+    columns: options.ColumnsOption = None,
+    min_user: options.MinUserOption = None,
+    min_rating: options.MinRatingOption = None,
     core: options.Core = None,
-    duplicates: options.Duplicates = None,
+    duplicates: options.DuplicatesOption = None,
+    imports: options.Import = None,
     as_json: options.Json = False,
 ) -> None:
     """Counts, rules with what they cost, sparsity, activity, ties, repeats and modalities."""

@@ -1,4 +1,4 @@
-"""`tacit demo`: the main job on a made-up world, in one go."""
+"""`tacit demo`: the main job on a synthetic dataset, in one go."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ KINDS = {
     "popularity": "control: knows nobody",
     "fedmf": "federated: devices send item updates",
     "pfedrec": "federated: devices send item updates",
-    "ease": "central bar: the server sees every history",
+    "ease": "central baseline: the server sees every history",
 }
 FEDERATED = ("fedmf", "pfedrec")
 WRITTEN = {"compare.json", "compare.md"}
 
 
 def demo() -> None:
-    """Train and compare a few methods on the planted world; needs no files and no network."""
+    """Train and compare a few methods on the planted dataset; needs no files and no network."""
     from tacit.cli.progress import Bar
     from tacit.experiment.folder import RunFolder
     from tacit.study.compare import compare
@@ -37,15 +37,16 @@ def demo() -> None:
     ready_to_compute()
     say("300 made-up people and 240 made-up items; which item did each person choose last?")
     comparison = compare(
-        list(KINDS), FOLDER, seeds=1, against="popularity", threads=cores(), watch=Bar()
+        list(KINDS), FOLDER, seeds=1, against="popularity", threads=cores(), callbacks=Bar()
     )
     show(demo_table(comparison))
     say("Shares of people whose last item is among the first 10, of all items or of 99 others and")
     say("itself. Protocol clean: negatives come from all items that a device has not trained on.")
     runs = [RunFolder(FOLDER / name / "seed0") for name in FEDERATED]
-    best = max(runs, key=lambda run: run.result()["test_released"]["validation_value"])
-    reads = "; ".join(best.result()["privacy"]["server_reads"])
-    say(f"Privacy of the federated rows: no guarantee: {reads}.")
+    best = max(runs, key=lambda run: run.record().test_released.validation_value)
+    privacy = best.record().privacy
+    reads = "; ".join(privacy.server_reads)
+    say(f"Privacy of the federated rows: {privacy.text}: {reads}.")
     say()
     _one_person(best.path)
     say()

@@ -18,7 +18,6 @@ def doctor() -> None:
     """Versions, cores, memory, devices, data, and whether the engines agree on a tiny round."""
     from importlib.metadata import version
 
-    import numba
     import torch
 
     from tacit.compiled import cache_folder
@@ -38,12 +37,21 @@ def doctor() -> None:
     folder = cache_folder()
     kept = f"is kept in {folder}" if folder else "is kept nowhere: no folder for it can be written"
     _line("kernels", f"compiled code {kept}")
-    _line("threads", f"numba threading layer {numba.threading_layer()}")
+    _line("threads", f"numba threading layer {_threading_layer()}")
     verdict = "OK" if agree else "THEY DISAGREE"
     _line("engines", f"loop, cohort and fused differ by {difference:.0e} of a change: {verdict}")
     say("OK" if agree else "Not usable: the engines must agree; please report this machine.")
     if not agree:
         raise typer.Exit(1)
+
+
+def _threading_layer() -> str:
+    import numba
+
+    try:
+        return str(numba.threading_layer())
+    except ValueError:  # it is chosen when a kernel first runs on several threads
+        return "not chosen yet"
 
 
 def _line(name: str, text: str) -> None:
@@ -54,7 +62,7 @@ def _data() -> None:
     from tacit.cli.data import found
     from tacit.data.sources import SOURCES
 
-    here = [name for name in SOURCES if found(name)]
+    here = [name for name in SOURCES if SOURCES[name].load is not None or found(name)]
     absent = [name for name in SOURCES if name not in here]
     _line("TACIT_DATA", os.environ.get("TACIT_DATA") or "not set")
     _line("found", ", ".join(["planted", *here]))

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from tacit.cli import settings as options
-from tacit.cli.output import say, say_json, show
+from tacit.cli.output import say, say_lines, show
+
+if TYPE_CHECKING:
+    from tacit.experiment.evaluate import EvaluatedRun
 
 
 def evaluate(
@@ -19,6 +22,7 @@ def evaluate(
     ties: Annotated[
         str | None, typer.Option(help="expected or pessimistic; default: the run's own rule.")
     ] = None,
+    imports: options.Import = None,
     as_json: options.Json = False,
 ) -> None:
     """Compute metrics again from the saved ranks; nothing is trained."""
@@ -30,39 +34,36 @@ def evaluate(
         names = tuple(name.strip() for name in metrics.split(",") if name.strip())
     answer = evaluate_run(run, names, ties)  # type: ignore[arg-type]
     if as_json:
-        say_json(answer)
+        say_lines(answer.json_text)
         return
     _show(answer, names)
 
 
-def _show(answer: dict[str, Any], names: tuple[str, ...]) -> None:
+def _show(answer: EvaluatedRun, names: tuple[str, ...]) -> None:
     from tacit.cli.output import plain_table
     from tacit.experiment.amounts import metric_text
-    from tacit.experiment.interpretation import guarantee_words
-    from tacit.study.compare import mark
+    from tacit.study.compare import protocol_warning
 
-    breakdown = answer["breakdown"] or {}
-    columns = ["", "full", "vs 99", *(f"{part}, full" for part in breakdown)]
+    found = answer.breakdown
+    parts = {} if found is None else {"warm": found.warm, "unseen": found.unseen}
+    columns = ["", "full", "vs 99", *(f"{part}, full" for part in parts)]
     rows = [
         [
             name,
-            metric_text(answer["metrics"]["full"][name]),
-            metric_text(answer["metrics"]["sampled99"][name]),
+            metric_text(answer.metrics.full[name]),
+            metric_text(answer.metrics.sampled99[name]),
             # a kind of items that nobody has held out has no metrics
-            *(
-                metric_text(part["full"][name] if part["full"] else None)
-                for part in breakdown.values()
-            ),
+            *(metric_text(part.full[name] if part.full else None) for part in parts.values()),
         ]
         for name in names
     ]
-    title = " + ".join([answer["method"], *answer["plugins"]]) + f" on {answer['dataset']}"
+    title = f"{answer.label} on {answer.dataset}"
     show(plain_table(title, columns, rows, numbers=len(columns) - 1))
-    if warning := mark(answer["protocol"], answer["clean"]):
+    if warning := protocol_warning(answer.protocol, answer.clean):
         say(warning)
-    say(f"protocol  {answer['protocol']}, split {answer['split']}, ties {answer['ties']}")
-    for part, share in breakdown.items():
-        say(f"{part:9} {share['held_out']} held-out items of {share['users']} users")
-    say(f"privacy   {guarantee_words(answer['privacy'])}")
-    for note in answer["notes"]:
+    say(f"protocol  {answer.protocol}, split {answer.split}, ties {answer.ties}")
+    for name, part in parts.items():
+        say(f"{name:9} {part.held_out} held-out items of {part.users} users")
+    say(f"privacy   {answer.privacy.text}")
+    for note in answer.notes:
         say(f"note      {note}")

@@ -14,7 +14,6 @@ from tacit.cli import attack, data
 from tacit.cli.add_items import add_items
 from tacit.cli.analyse import analyse
 from tacit.cli.audit import audit
-from tacit.cli.bench import bench
 from tacit.cli.compare import compare
 from tacit.cli.demo import demo
 from tacit.cli.doctor import doctor
@@ -24,22 +23,23 @@ from tacit.cli.listing import list_names
 from tacit.cli.output import one_sentence
 from tacit.cli.recommend import recommend
 from tacit.cli.sweep import sweep
-from tacit.cli.table import table
 from tacit.cli.train import train
-from tacit.errors import TacitError
+from tacit.errors import TacitError, flags
 from tacit.files import remedy_of, said
 
 # Idle OpenMP threads would spin, and cost a second CPU while one works. Read when torch is loaded.
 os.environ.setdefault("OMP_WAIT_POLICY", "passive")
 
 STOPPED_BY_KEYBOARD = 130  # what typer makes of Ctrl-C
+HELP = {"help_option_names": ["-h", "--help"]}
+COMPLETION = "_TACIT_COMPLETE"  # what a shell sets when it asks for completions
 # What typer raises for a wrong option: click's exception in older versions, its own in newer ones.
 UsageMistake: type[Exception] = typer.BadParameter.__mro__[2]
 
 # Torch has no MemoryError: its allocators say it in words, on the host and on a device.
 _NO_MEMORY = re.compile(r"can't allocate memory|not enough memory|out of memory", re.IGNORECASE)
 
-app = typer.Typer(name="tacit", add_completion=False, pretty_exceptions_enable=False)
+app = typer.Typer(name="tacit", pretty_exceptions_enable=False, context_settings=HELP)
 app.command("demo")(demo)
 app.command("train")(train)
 app.command("evaluate")(evaluate)
@@ -50,12 +50,10 @@ app.command("audit")(audit)
 app.add_typer(attack.app, name="attack")
 app.command("sweep")(sweep)
 app.command("analyse")(analyse)
-app.command("table")(table)
 app.add_typer(data.app, name="data")
 app.command("encode")(encode)
 app.command("list")(list_names)
 app.command("doctor")(doctor)
-app.command("bench")(bench)
 
 
 @app.callback(invoke_without_command=True)
@@ -70,13 +68,18 @@ def tacit(
         raise typer.Exit
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run one command; the exit code is 0, or 2 after a mistake, which stderr names in one line."""
-    command = typer.main.get_command(app)
+def main(arguments: Sequence[str], commands: typer.Typer | None = None) -> int:
+    """Run one command; the exit code is 0, or 2 after a mistake, which stderr names in one line.
+
+    `commands` are others than those of `tacit`, which then take their own arguments alone.
+    """
+    command = typer.main.get_command(commands or app)
+    given = list(arguments)
+    if not given and commands is None and COMPLETION not in os.environ:
+        given = ["--help"]
     try:
-        code = command.main(
-            args=list(arguments) or ["--help"], prog_name="tacit", standalone_mode=False
-        )
+        with flags():  # messages name flags, as they are written here
+            code = command.main(args=given, prog_name=command.name, standalone_mode=False)
     except TacitError as error:
         return _mistake(str(error))
     except UsageMistake as error:
@@ -107,3 +110,7 @@ def _mistake(sentence: str) -> int:
 def run() -> None:
     """The console script."""
     sys.exit(main(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    run()

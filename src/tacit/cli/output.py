@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
+    from tacit.experiment.record import RunRecord
+
 
 # Where commands write: results to stdout, everything else to stderr.
 #
@@ -91,11 +93,6 @@ def _stdout() -> Console:
 # Results as rich tables.
 
 SAMPLED = ("HR@10", "NDCG@10")
-REFERENCES = {
-    "popularity": "popularity",
-    "chance": "chance",
-    "never_sampled": "never-sampled oracle",
-}
 
 
 def plain_table(
@@ -124,89 +121,77 @@ def plain_table(
     return table
 
 
-def full_columns(result: Mapping[str, Any]) -> tuple[str, ...]:
-    """Metrics of the full ranking: at 10, or also at the cut-off at which the run was selected.
+def full_columns(record: RunRecord) -> tuple[str, ...]:
+    """Metrics of the full ranking: at 10, or also at the cut-off at which the run was selected."""
+    from tacit.experiment.interpretation import COLD_COLUMNS
 
-    >>> full_columns({"select_metric": "HR@50"})
-    ('HR@10', 'HR@20', 'HR@50', 'NDCG@50')
-    """
-    from tacit.experiment.interpretation import COLD_COLUMNS, headline, is_cold
-
-    if is_cold(result):
+    if record.cold is not None:
         return COLD_COLUMNS
-    k = headline(result)
+    k = record.headline
     if k == 10:
         return ("HR@5", "HR@10", "HR@20", "NDCG@10")
     return tuple(dict.fromkeys(("HR@10", "HR@20", f"HR@{k}", f"NDCG@{k}")))
 
 
-def result_table(result: Mapping[str, Any]) -> Table:
+def result_table(record: RunRecord) -> Table:
     """The method beside popularity, chance and the never-sampled oracle."""
-    shown = full_columns(result)
+    shown = full_columns(record)
 
     def row(name: str, full: Mapping[str, float], sampled: Mapping[str, float]) -> list[str]:
         values = [*(full[metric] for metric in shown), *(sampled[metric] for metric in SAMPLED)]
         return [name, *map(metric_text, values)]
 
-    rows = [row(_name(result), result["metrics"]["full"], result["metrics"]["sampled99"])]
-    for key, name in REFERENCES.items():
-        full, sampled = (result["reference"][kind][key] for kind in ("full", "sampled99"))
-        rows.append(row(name, full, sampled))
+    full, sampled = record.reference.full, record.reference.sampled99
+    rows = [
+        row(record.label, record.metrics.full, record.metrics.sampled99),
+        row("popularity", full.popularity, sampled.popularity),
+        row("chance", full.chance, sampled.chance),
+        row("never-sampled oracle", full.never_sampled, sampled.never_sampled),
+    ]
     columns = ["", *shown, *(f"{name} vs 99" for name in SAMPLED)]
     return plain_table(None, columns, rows, numbers=len(shown) + len(SAMPLED))
 
 
-def _name(result: Mapping[str, Any]) -> str:
-    return " + ".join([result["method"], *result["plugins"]])
-
-
-def _beside(result: Mapping[str, Any]) -> list[str]:
+def _beside(record: RunRecord) -> list[str]:
     """What stands beside a result on items that nobody has touched."""
-    from tacit.experiment.interpretation import COLD_COLUMNS, is_cold
+    from tacit.experiment.interpretation import COLD_COLUMNS
 
-    if not is_cold(result):
+    if record.cold is None:
         return []
-    cold, name = result["cold"], COLD_COLUMNS[0]
-    told = [f"one list for everybody has {name} {metric_text(cold['same_for_all'][name])}"]
-    if "draws" in cold:
-        draws = cold["draws"]
+    cold, name = record.cold, COLD_COLUMNS[0]
+    told = [f"one list for everybody has {name} {metric_text(cold.same_for_all[name])}"]
+    if cold.draws is not None:
+        drawn = cold.draws[name]
         told.append(
-            f"{draws['number']} draws of noise {metric_text(draws[name]['mean'])} ± "
-            f"{metric_text(draws[name]['deviation'])}"
+            f"{cold.draws.number} draws of noise {metric_text(drawn.mean)} ± "
+            f"{metric_text(drawn.deviation)}"
         )
-    if "without_content" in cold:
-        told.append(f"{cold['without_content']['items']} test items have no content")
+    if cold.without_content is not None:
+        told.append(f"{cold.without_content.items} test items have no content")
     return [f"cold      {'; '.join(told)}"]
 
 
-def lines_of_result(result: Mapping[str, Any]) -> list[str]:
+def lines_of_result(record: RunRecord) -> list[str]:
     """What must be known beside the numbers: where they come from, what they cost, who can read."""
-    from tacit.experiment.interpretation import (
-        about_unseen,
-        guarantee_words,
-        headline,
-        is_cold,
-        unit_of,
-    )
-    from tacit.study.compare import mark
+    from tacit.experiment.interpretation import about_unseen
+    from tacit.study.compare import protocol_warning
 
-    k, unseen = headline(result), ""
-    if not is_cold(result):  # where all test items are, the table speaks of nothing else
-        unseen = about_unseen(result["breakdown"], result["metrics"]["full"][f"HR@{k}"], k)
-    cost, privacy = result["cost"], result["privacy"]
-    warning = mark(result["protocol"], result["clean"])
-    often = ", once" if result["engine"].startswith("central") else " and round"
+    # where all test items are unseen, the table speaks of nothing else
+    unseen = about_unseen(record) if record.cold is None else ""
+    cost, privacy = record.cost, record.privacy
+    warning = protocol_warning(record.protocol, record.clean)
+    often = ", once" if record.kind == "central" else " and round"
     return [
         *([warning] if warning else []),
-        f"protocol  {result['protocol']}, split {result['split']}, preset {result['preset']}, "
-        f"seed {result['seed']}",
-        f"selected  {unit_of(result)} {result['selected_round']} of {result['rounds_run']} "
-        f"({result['selection']})",
+        f"protocol  {record.protocol}, split {record.split}, preset {record.preset}, "
+        f"seed {record.seed}",
+        f"selected  {record.unit} {record.selected_round} of {record.rounds_run} "
+        f"({record.selection})",
         *([f"unseen    {unseen}"] if unseen else []),
-        *_beside(result),
-        f"bytes     {bytes_text(cost['bytes_up'])} up and {bytes_text(cost['bytes_down'])} down "
-        f"per client{often}, {bytes_text(cost['bytes_total_to_selected_round'])} in all",
-        f"privacy   {guarantee_words(privacy)}: {'; '.join(privacy['server_reads'])}",
-        f"engine    {result['engine']}, {result['seconds']:.1f} s",
-        *(f"note      {note}" for note in result["notes"]),
+        *_beside(record),
+        f"bytes     {bytes_text(cost.bytes_up)} up and {bytes_text(cost.bytes_down)} down "
+        f"per client{often}, {bytes_text(cost.bytes_total_to_selected_round)} in all",
+        f"privacy   {privacy.text}: {'; '.join(privacy.server_reads)}",
+        f"engine    {record.engine.text}, {record.seconds:.1f} s",
+        *(f"note      {note}" for note in record.notes),
     ]

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
 from tacit.cli.output import printable
+from tacit.experiment.callbacks import Callback, Validation
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
-    from tacit.experiment.prepare import Prepared
+    from tacit.experiment.record import RunRecord
     from tacit.experiment.spec import Experiment
 
 
@@ -76,19 +77,17 @@ QUIET_SECONDS = 5.0  # between two compilations that are one to people
 _told: list[object] = []  # who listens to the compiler: nobody, or one
 
 
-class Bar:
+class Bar(Callback):
     """Round, loss, validation, best so far and the time that is left."""
 
     def __init__(self) -> None:
         self.progress: Progress | None = None
-        self.metric, self.selected_by, self.ranking = "", "", ""
+        self.found: Validation | None = None
         self.label, self.rounds = "", 0
         self.said_at = 0.0
 
-    def begin(self, experiment: Experiment, prepared: Prepared, engine: str, rounds: int) -> None:
-        protocol = experiment.protocol
-        self.metric = self.selected_by = protocol.select_metric
-        self.ranking = "full" if protocol.select_on == "full" else "sampled99"
+    def begin(self, experiment: Experiment, rounds: int, engine: str) -> None:
+        self.found = None
         self.label = printable(f"{experiment.label}, seed {experiment.seed}")
         self.rounds = rounds
         self.said_at = time.monotonic()
@@ -114,35 +113,28 @@ class Bar:
             self.progress.add_task(self.label, total=rounds, numbers="")
             self.progress.start()
 
-    def round(self, record: dict[str, Any], best: float | None) -> None:
-        numbers = self._numbers(record, best)
+    def validation(self, found: Validation) -> None:
+        self.found = found
+
+    def round(self, number: int, loss: float | None) -> None:
+        numbers = self._numbers(number, loss)
         if self.progress is not None:
-            task = self.progress.task_ids[0]
-            self.progress.update(task, completed=record["round"], numbers=numbers)
+            self.progress.update(self.progress.task_ids[0], completed=number, numbers=numbers)
         elif time.monotonic() - self.said_at > LINE_SECONDS:
             self.said_at = time.monotonic()
-            typer.echo(f"{self.label}: round {record['round']}/{self.rounds} {numbers}", err=True)
+            typer.echo(f"{self.label}: round {number}/{self.rounds} {numbers}", err=True)
 
-    def end(self) -> None:
+    def end(self, record: RunRecord | None) -> None:
         if self.progress is not None:
             self.progress.stop()
             self.progress = None
 
-    def _numbers(self, record: dict[str, Any], best: float | None) -> str:
-        parts = []
-        if record.get("loss") is not None:  # an audit only counts its rounds
-            parts.append(f"loss {record['loss']:.4f}")
-        if "valid" in record:
-            values = record["valid"][self.ranking]
-            if self.metric not in values:  # a mean over cut-offs: its round keeps the single ones
-                name = self.selected_by.partition("@")[0]
-                self.metric = next(
-                    (one for one in values if one.startswith(name)), next(iter(values))
-                )
-            parts.append(f"{self.metric} {values[self.metric]:.4f}")
-        if best is not None:
-            of = "" if self.metric == self.selected_by else f" {self.selected_by}"
-            parts.append(f"best{of} {best:.4f}")
+    def _numbers(self, number: int, loss: float | None) -> str:
+        parts = [] if loss is None else [f"loss {loss:.4f}"]  # an audit only counts its rounds
+        if self.found is not None:
+            if self.found.round == number:
+                parts.append(f"{self.found.metric} {self.found.value:.4f}")
+            parts.append(f"best {self.found.best:.4f}")
         return "  ".join(parts)
 
 

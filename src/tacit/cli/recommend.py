@@ -26,6 +26,7 @@ def recommend(
     explain: Annotated[
         bool, typer.Option("--explain", help="Say which view and which input carried each item.")
     ] = False,
+    imports: options.Import = None,
     as_json: options.Json = False,
 ) -> None:
     """The best items for a person who has not had them yet."""
@@ -58,7 +59,7 @@ def recommend(
         say(f"note      {NOTHING}")
     elif explain:
         for line in best:
-            reason = NO_REASON if line.reason is None else line.reason.says()
+            reason = NO_REASON if line.reason is None else line.reason.text()
             say(f"{line.rank:<9} {line.item}: {reason}")
         say(f"note      {LIFTS}")
 
@@ -79,7 +80,7 @@ def _fields(line: Recommendation, explain: bool) -> dict[str, Any]:
             "view_shares": reason.view_shares,
             "carried_by": reason.carried_by,
             "rests_on": reason.rests_on,
-            "sentence": reason.says(),
+            "sentence": reason.text(),
         }
     elif not explain:
         del fields["reason"]

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import os
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast, get_type_hints
 
 import typer
 
 from tacit.errors import TacitError
+from tacit.memory import cores as cores
 
 if TYPE_CHECKING:
     from tacit.experiment.spec import Experiment
 
 
 # How a command uses the machine.
-
-
-def cores() -> int:
-    """The cores that this process may use.
-
-    >>> cores() >= 1
-    True
-    """
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def ready_to_compute() -> None:
@@ -41,13 +34,13 @@ def ready_to_compute() -> None:
 
 # The flags that several commands share, spelled once.
 
-Data = Annotated[
+DataOption = Annotated[
     str | None,
     typer.Option(
         help="A named source, a file or a folder; see `tacit data list`. Default: planted."
     ),
 ]
-Protocol = Annotated[
+ProtocolOption = Annotated[
     str | None,
     typer.Option(
         help="clean (default), a paper's protocol, or paper: as the method's paper was made."
@@ -56,7 +49,7 @@ Protocol = Annotated[
 Preset = Annotated[
     str | None, typer.Option(help="Which hyper-parameters: paper (default) or another in the list.")
 ]
-Split = Annotated[
+SplitOption = Annotated[
     str | None,
     typer.Option(
         help="How parts are made: time, random, row, item_appearance, global_time, ratio, labels, "
@@ -64,25 +57,27 @@ Split = Annotated[
         "where a file has them and no times)."
     ),
 ]
-Columns = Annotated[
+ColumnsOption = Annotated[
     str | None, typer.Option(help="Names of columns, as in user=client,item=song,time=played_at.")
 ]
-MinUser = Annotated[
+MinUserOption = Annotated[
     int | None, typer.Option(help="Keep users with at least so many rows.", metavar="N")
 ]
-MinRating = Annotated[
+MinRatingOption = Annotated[
     float | None, typer.Option(help="Keep rows with a rating of at least so much.", metavar="X")
 ]
 Core = Annotated[
     int | None,
     typer.Option(help="Keep users and items with at least K rows each (a K-core).", metavar="K"),
 ]
-Duplicates = Annotated[
+DuplicatesOption = Annotated[
     str | None, typer.Option(help="Repeated (user, item) pairs: earliest (default) or keep.")
 ]
 Rounds = Annotated[int | None, typer.Option(help="Communication rounds; default as in the paper.")]
 Seed = Annotated[int | None, typer.Option(help="Everything random follows from it. Default: 0.")]
-Share = Annotated[float | None, typer.Option(help="Share of users invited each round. Default: 1.")]
+ShareOption = Annotated[
+    float | None, typer.Option(help="Share of users invited each round. Default: 1.")
+]
 With = Annotated[
     list[str] | None,
     typer.Option("--with", help="A plug-in, NAME or NAME:key=value,..; may be repeated."),
@@ -91,7 +86,7 @@ Set = Annotated[
     list[str] | None,
     typer.Option("--set", help="One setting, part.field=value; may be repeated."),
 ]
-Engine = Annotated[
+EngineOption = Annotated[
     str | None, typer.Option(help="auto (default), loop, cohort or fused: same numbers.")
 ]
 Threads = Annotated[
@@ -102,10 +97,107 @@ Checkpoint = Annotated[
     float | None,
     typer.Option(help="Seconds between checkpoints. Default: 15.", min=0.0, metavar="SECONDS"),
 ]
+
+
+def _extend(spellings: list[str] | None) -> list[str] | None:
+    from tacit.names import extend
+
+    for spelling in spellings or ():
+        extend(spelling)
+    return spellings
+
+
+# Imported while the command line is read, so that a command finds the names and need do nothing.
+Import = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--import",
+        metavar="MODULE",
+        callback=_extend,
+        help="A module of your own, by name or as a .py file, whose methods, plug-ins, parts and "
+        "datasets are then known; may be repeated.",
+    ),
+]
 Out = Annotated[Path | None, typer.Option(help="The folder to write to.")]
 Json = Annotated[
     bool, typer.Option("--json", help="One JSON object on stdout, nothing else there.")
 ]
+
+
+@dataclass(frozen=True)
+class ExperimentFlags:
+    """What `train`, `compare`, `sweep` and `audit` say of an experiment, a field for each flag."""
+
+    data: DataOption = None
+    protocol: ProtocolOption = None
+    preset: Preset = None
+    split: SplitOption = None
+    columns: ColumnsOption = None
+    min_user: MinUserOption = None
+    min_rating: MinRatingOption = None
+    core: Core = None
+    duplicates: DuplicatesOption = None
+    rounds: Rounds = None
+    participation: ShareOption = None
+    plugins: With = None
+    sets: Set = None
+    engine: EngineOption = None
+    device: Device = None
+
+    def given(self, **more: object) -> dict[str, Any]:
+        """The flags that were given, as arguments of `resolve`; `more` are flags of one command.
+
+        >>> ExperimentFlags(rounds=3, plugins=[], columns="user=client").given(seed=None)
+        {'columns': {'user': 'client'}, 'rounds': 3}
+        """
+        flags = {field.name: getattr(self, field.name) for field in fields(self)} | more
+        flags["columns"] = columns_of(self.columns)
+        return given(**flags)
+
+
+Command = TypeVar("Command", bound=Callable[..., None])
+
+
+def with_flags(command: Command) -> Command:
+    """A command as typer reads it: a parameter that is a dataclass of flags is one option for each
+    of its fields.
+
+    >>> @with_flags
+    ... def tell(name: str, flags: ExperimentFlags) -> None:
+    ...     print(name, flags.given())
+    >>> list(inspect.signature(tell).parameters)[:3]
+    ['name', 'data', 'protocol']
+    >>> tell("ann", rounds=3)
+    ann {'rounds': 3}
+    """
+    groups: dict[str, Any] = {}
+    spread: dict[str, tuple[Any, Any]] = {}  # annotation and default, by name
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        kind = parameter.annotation
+        if not is_dataclass(kind):
+            spread[parameter.name] = (kind, parameter.default)
+            continue
+        groups[parameter.name] = kind
+        hints = get_type_hints(kind, include_extras=True)
+        spread |= {field.name: (hints[field.name], field.default) for field in fields(kind)}
+
+    @functools.wraps(command)
+    def run(*first: Any, **options: Any) -> None:
+        for name, kind in groups.items():
+            own = {field.name for field in fields(kind)} & options.keys()
+            options[name] = kind(**{key: options.pop(key) for key in own})
+        command(*first, **options)
+
+    run.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default
+            )
+            for name, (annotation, default) in spread.items()
+        ]
+    )
+    run.__annotations__ = {name: annotation for name, (annotation, _) in spread.items()}
+    return cast(Command, run)
 
 
 def columns_of(text: str | None) -> dict[str, str] | None:

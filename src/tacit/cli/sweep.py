@@ -15,33 +15,22 @@ from tacit.cli.settings import cores, ready_to_compute
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tacit.study.grid import Sweep
+    from tacit.study.sweep import Sweep
 
 
+@options.with_flags
 def sweep(
     method: Annotated[str, typer.Argument(help="A method of `tacit list`.")],
     over: Annotated[
         list[str] | None,
         typer.Option(help="A field and its values, part.field=a,b,c; several make a grid."),
     ] = None,
-    data: options.Data = None,
+    *,
+    flags: options.ExperimentFlags,
     seeds: Annotated[int, typer.Option(help="Run with seeds 0 to N-1.", metavar="N")] = 1,
-    protocol: options.Protocol = None,
-    preset: options.Preset = None,
-    split: options.Split = None,
-    columns: options.Columns = None,
-    min_user: options.MinUser = None,
-    min_rating: options.MinRating = None,
-    core: options.Core = None,
-    duplicates: options.Duplicates = None,
-    rounds: options.Rounds = None,
-    participation: options.Share = None,
-    plugins: options.With = None,
-    sets: options.Set = None,
-    engine: options.Engine = None,
     threads: options.Threads = None,
-    device: options.Device = None,
     out: options.Out = None,
+    imports: options.Import = None,
     as_json: options.Json = False,
 ) -> None:
     """Try settings of a method; validation chooses, and runs that are finished are used again."""
@@ -49,31 +38,15 @@ def sweep(
     from tacit.experiment.names import shared_folder, slug
     from tacit.study.sweep import sweep as sweep_method
 
-    flags = options.given(
-        data=data,
-        protocol=protocol,
-        preset=preset,
-        split=split,
-        columns=options.columns_of(columns),
-        min_user=min_user,
-        min_rating=min_rating,
-        core=core,
-        duplicates=duplicates,
-        rounds=rounds,
-        participation=participation,
-        plugins=plugins,
-        sets=sets,
-        engine=engine,
-        device=device,
-    )
+    given = flags.given()
     if out is None:
-        rules = slug(protocol or "clean")
+        rules = slug(flags.protocol or "clean")
         out = shared_folder(
-            Path("runs"), data or "planted", lambda name: f"sweep-{method}-{name}-{rules}"
+            Path("runs"), flags.data or "planted", lambda name: f"sweep-{method}-{name}-{rules}"
         )
     ready_to_compute()
     table = sweep_method(
-        method, over or [], out, seeds=seeds, threads=threads or cores(), watch=Bar(), **flags
+        method, over or [], out, seeds=seeds, threads=threads or cores(), callbacks=Bar(), **given
     )
     if as_json:
         say_json(asdict(table))
@@ -86,10 +59,10 @@ def sweep(
 
 def show_sweep(table: Sweep) -> None:
     """The table, the choice, and what it does not say."""
-    from tacit.study.compare import mark
+    from tacit.study.compare import protocol_warning
 
     show(sweep_table(table))
-    if warning := mark(table.protocol, table.clean):
+    if warning := protocol_warning(table.protocol, table.clean):
         say(warning)
     say(f"protocol  {table.protocol}, split {table.split}")
     say(f"privacy   {table.privacy}")
@@ -103,7 +76,7 @@ def sweep_table(table: Sweep) -> Table:
     """One row per setting, in the order of the grid."""
     from tacit.cli.output import plain_table
     from tacit.experiment.amounts import DASH, metric_text
-    from tacit.study.grid import RANKING_WORDS, shown_metrics
+    from tacit.study.sweep import RANKING_WORDS, shown_metrics
 
     first, second = shown_metrics(table.metric)
     shown = {

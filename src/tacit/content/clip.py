@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from safetensors import SafetensorError
 
-from tacit.content.encoders import About, Modality, need, sha256_of, unit_rows
+from tacit.content.encoders import About, Modality, need, sha256_of
+from tacit.data.plain_features import unit_rows
 from tacit.errors import TacitError
 
 if TYPE_CHECKING:

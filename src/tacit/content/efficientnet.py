@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tacit.content.encoders import About, known_weights, need, unit_rows
+from tacit.content.encoders import About, known_weights, need
+from tacit.data.plain_features import unit_rows
 
 if TYPE_CHECKING:
     from PIL.Image import Image

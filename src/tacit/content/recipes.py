@@ -13,10 +13,11 @@ import numpy as np
 from tacit.content.encode import BATCH, Source, about_of, batches_of, encode_batch
 from tacit.content.encoders import About, Encoder, Modality, entry_of, load_encoder
 from tacit.content.sources import Images, Items, Texts
-from tacit.content.tables import FeatureManifest, TableFiles, read_manifest
+from tacit.content.tables import TableFiles
 from tacit.data.dataset import FeatureTable
 from tacit.data.load import PLANTED, find_source
 from tacit.data.readers.features import read_array
+from tacit.data.readers.manifest import FeatureManifest, read_manifest
 from tacit.data.sources import SOURCES
 from tacit.errors import TacitError, nearest, shown
 
@@ -83,6 +84,8 @@ def recipes_of(data: str, tables: Sequence[str]) -> dict[str, Recipe]:
     if data == PLANTED:
         return {name: recipe for name, recipe in _planted().items() if name in tables}
     source = SOURCES.get(data)
+    if source is not None and source.load is not None:
+        return {}
     place = Path(data) if source is None else find_source(source)
     folder = place if place.is_dir() else place.parent
     files = {name: TableFiles(folder, name).manifest for name in tables}

@@ -1,34 +1,26 @@
 """Which capabilities of a part may be trusted.
 
 Some behaviours are written twice: once as the definition, for one client, and once more for speed
-(`meet` and `meet_in_place`, `update` and `play`). A subclass that overrides the definition inherits
-the fast version, which knows nothing of it. So a fast version is trusted only where one and the
-same class wrote both, and that class is the part's own. Where it is not trusted the definition
-runs: slower, and right. A subclass that wants the speed says both again.
+(`aggregate_tables` and `aggregate_in_place`, `update` and `update_ragged`). A subclass that
+overrides the definition inherits the fast version, which knows nothing of it. So a fast version is
+trusted only where one and the same class wrote both, and that class is the part's own. Where it is
+not trusted the definition runs: slower, and right. A subclass that wants the speed says both again.
 """
 
 from __future__ import annotations
 
-from typing import TypeGuard
-
 import torch
 from torch import Tensor
 
-from tacit.core.custom import (
-    AbsorbsBlocks,
-    DirectMethod,
-    KeepsHistoryRows,
-    PlaysCrowds,
-    StepsInPlace,
-)
-from tacit.core.optim import Optimiser, Sgd
-from tacit.core.parts import MeetsInPlace, ServerRule, TableRule, Viewed
-from tacit.core.types import Params
+from tacit.core.optim import Optimiser, WrittenStep
+from tacit.core.parts import ItemEncoder, Routed, TableRule, Transform, Viewed
+from tacit.core.types import Params, Part
 
 
 def defines(part: object, *names: str) -> bool:
     """Whether the very class of a part wrote all of these, and inherited none.
 
+    >>> from tacit.core.optim import Sgd
     >>> class Hasty(Sgd):
     ...     def update(self, value, gradient, state, rate):
     ...         return value - 2 * rate * gradient, state
@@ -38,14 +30,49 @@ def defines(part: object, *names: str) -> bool:
     return all(name in vars(type(part)) for name in names)
 
 
+def overrides(part: Part, base: type[Part], name: str) -> bool:
+    """Whether a part has another behaviour than the default of its kind.
+
+    >>> from tacit.core.parts import Sync
+    >>> from tacit.parts.sync import Additive, Replace
+    >>> overrides(Additive(), Sync, "penalty"), overrides(Replace(), Sync, "penalty")
+    (True, False)
+    """
+    return getattr(type(part), name) is not getattr(base, name)
+
+
+def is_ground(part: Part) -> bool:
+    """Whether a part is the plainest of its slot, so that a plug-in may displace it. A subclass is
+    a rule of somebody's own, and is not.
+
+    >>> from tacit.parts.sync import Isolated, Replace
+    >>> class Mine(Replace):
+    ...     pass
+    >>> is_ground(Replace()), is_ground(Isolated()), is_ground(Mine())
+    (True, False, False)
+    """
+    return defines(part, "ground") and part.ground
+
+
 def is_plain_descent(optimiser: Optimiser) -> bool:
     """Whether a step is exactly value - rate * gradient, so that kernels may write it down, and
     gradients of one row may be taken one after another.
 
+    >>> from tacit.core.optim import Sgd
     >>> is_plain_descent(Sgd()), is_plain_descent(Sgd(weight_decay=0.1))
     (True, False)
     """
-    return type(optimiser) is Sgd and optimiser.stateless
+    return written_step(optimiser) == WrittenStep(weight_decay=0.0)
+
+
+def written_step(optimiser: Optimiser) -> WrittenStep | None:
+    """The numbers of a step that kernels can take by themselves, where one class wrote both.
+
+    >>> from tacit.core.optim import Adam
+    >>> written_step(Adam(weight_decay=0.1)).weight_decay
+    0.1
+    """
+    return optimiser.written_down if defines(optimiser, "written_down", "init", "update") else None
 
 
 def steps_entrywise(optimiser: Optimiser) -> bool:
@@ -53,60 +80,49 @@ def steps_entrywise(optimiser: Optimiser) -> bool:
     stacked, padded and stepped at once. An optimiser says so with `entrywise = True` beside its
     own `init` and `update`; others step one client at a time.
 
+    >>> from tacit.core.optim import Sgd
     >>> steps_entrywise(Sgd())
     True
     """
-    written = defines(optimiser, "entrywise", "init", "update")
-    return written and bool(getattr(optimiser, "entrywise", False))
+    return defines(optimiser, "entrywise", "init", "update") and optimiser.entrywise
 
 
-def stacked_slots(optimiser: Optimiser, value: Tensor) -> Params:
+def stacked_optimizer_state(optimiser: Optimiser, value: Tensor) -> Params:
     """What an optimiser begins with for each of some stacked values. One that does not say that it
     is entrywise is asked for each alone, and may keep what it likes: a count, a norm.
 
     >>> from tacit.core.optim import Adam
-    >>> stacked_slots(Adam(), torch.ones(3, 2))["steps"].tolist()
+    >>> stacked_optimizer_state(Adam(), torch.ones(3, 2))["steps"].tolist()
     [0.0, 0.0, 0.0]
     """
     if steps_entrywise(optimiser):
         return optimiser.init(value, 1)
     each = [optimiser.init(one, 0) for one in value]
-    return {slot: torch.stack([slots[slot] for slots in each]) for slot in each[0]}
+    return {key: torch.stack([states[key] for states in each]) for key in each[0]}
 
 
-def splits_views(encoder: object) -> TypeGuard[Viewed]:
-    """Whether `encode` is `mix` after `views`, so that a server may make the views."""
-    return isinstance(encoder, Viewed) and defines(encoder, "encode", "views", "mix")
+def factors_at_once(link: Transform) -> bool:
+    """Whether `factor` may be asked for the norms of many uploads at once.
+
+    >>> from tacit.parts.channel import Clip
+    >>> factors_at_once(Clip())
+    True
+    """
+    return defines(link, "entrywise", "factor") and link.entrywise
 
 
-def meets_in_place(server: ServerRule | TableRule) -> TypeGuard[MeetsInPlace]:
-    """Whether `meet_in_place` does what `meet` does."""
-    return isinstance(server, MeetsInPlace) and defines(server, "meet_in_place", "meet")
+def split_views(encoder: ItemEncoder) -> Viewed | None:
+    """The encoder in two steps, where `encode` is `mix` after `views`: then a server may make the
+    views. None for all others."""
+    return encoder.viewed if defines(encoder, "encode", "views", "mix") else None
 
 
-def plays_crowds(method: DirectMethod) -> TypeGuard[PlaysCrowds]:
-    """Whether `play` and `score_crowd` do, with the present settings, what the functions for one
-    client do."""
-    alone = ("broadcast", "update", "absorb", "score")
-    return (
-        isinstance(method, PlaysCrowds)
-        and defines(method, "plays_crowds", "play", "score_crowd", *alone)
-        and method.plays_crowds
-    )
+def routed_views(encoder: ItemEncoder) -> Routed | None:
+    """The encoder whose `mix` is `weighed` under `weights`: then one can ask what a view brings.
+    None for all others."""
+    return encoder.routed if defines(encoder, "views", "mix", "weights", "weighed") else None
 
 
-def steps_in_place(method: DirectMethod) -> TypeGuard[StepsInPlace]:
-    """Whether `step_in_place` does what `step` does."""
-    return isinstance(method, StepsInPlace) and defines(method, "step_in_place", "step")
-
-
-def absorbs_blocks(method: DirectMethod) -> TypeGuard[AbsorbsBlocks]:
-    """Whether `absorb_block` adds up what `absorb` gives."""
-    written = defines(method, "absorb_block", "absorb", "broadcast")
-    return isinstance(method, AbsorbsBlocks) and written
-
-
-def keeps_history_rows(method: DirectMethod) -> TypeGuard[KeepsHistoryRows]:
-    """Whether clients read and move no other rows of `history_leaves` than those of histories."""
-    written = defines(method, "history_leaves", "update", "score")
-    return isinstance(method, KeepsHistoryRows) and written
+def aggregates_in_place(server: TableRule) -> bool:
+    """Whether `aggregate_in_place` does what `aggregate_tables` does."""
+    return defines(server, "in_place", "aggregate_in_place", "aggregate_tables") and server.in_place

@@ -1,15 +1,39 @@
-"""Methods without a federation: controls, and central bars that a federated method must meet."""
+"""Methods without a federation: controls, and central baselines for the federated ones.
+
+Their clients send their histories, once, and everything else happens on the server. So the contract
+of `core/algorithm.py` is implemented by an adapter whose upload is the history, as it discloses.
+"""
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
 
-from tacit.core.types import Params
+from tacit.core.algorithm import (
+    Algorithm,
+    ClientData,
+    ClientState,
+    Disclosure,
+    Draws,
+    Exchange,
+    Kind,
+    Sample,
+    Sent,
+    ServerState,
+    Total,
+    Traffic,
+    Update,
+)
+from tacit.core.types import Initializer, Params, Task, Upload
 from tacit.data.sampling import Sampling
 from tacit.data.views import TrainView
+
+HISTORY = "history"
 
 
 class HistoryScorer(Protocol):
@@ -20,37 +44,207 @@ class HistoryScorer(Protocol):
         ...
 
 
-@runtime_checkable
-class CentralMethod(Protocol):
-    """A method that sees all histories at once. It has settings to try instead of rounds: "round" r
-    fits setting r, and the usual selection on validation picks one."""
+class CentralMethod:
+    """A method that sees all histories at once and fits them in one go. It has settings to try
+    instead of rounds: "round" r fits setting r, and the usual selection on validation picks one."""
+
+    composed: ClassVar[None] = None
 
     @property
-    def settings(self) -> int: ...
-    def fit(self, train: TrainView, setting: int, seed: int) -> HistoryScorer: ...
+    def settings(self) -> int:
+        """How many settings there are to try."""
+        return 1
+
+    def algorithm(self, task: Task) -> CentralAlgorithm:
+        return SettingsAlgorithm(task, self)
+
+    def fit(self, train: TrainView, setting: int, seed: int) -> HistoryScorer:
+        raise NotImplementedError
 
 
-@runtime_checkable
-class TrainedCentralMethod(Protocol):
+class TrainedCentralMethod:
     """A method that sees all histories at once and is trained epoch by epoch: an epoch is a round,
     and the usual selection on validation picks one. What `start` and `epoch` return is everything
-    that the next epoch needs, the optimiser's moments included."""
+    that the next epoch needs, the optimizer state included."""
+
+    composed: ClassVar[None] = None
 
     @property
-    def sampling(self) -> Sampling: ...
-    def start(self, train: TrainView, seed: int, dtype: torch.dtype) -> Params: ...
-    def epoch(
-        self, leaves: Params, train: TrainView, seed: int, number: int
-    ) -> tuple[Params, float]:
-        """The leaves after epoch `number` (from 1), and its mean loss; what came in stays as is."""
-        ...
+    def sampling(self) -> Sampling:
+        return Sampling()
 
-    def score(self, leaves: Params, user_B: np.ndarray) -> np.ndarray:
-        """(B, I) logits of known users, given by their places."""
-        ...
+    def algorithm(self, task: Task) -> CentralAlgorithm:
+        return EpochsAlgorithm(task, self)
+
+    @property
+    def kernel(self) -> str | None:
+        """The compiled kernel that plays an epoch; None where batches are played one by one."""
+        return None
+
+    def start(self, train: TrainView, seed: int, dtype: torch.dtype) -> Params:
+        raise NotImplementedError
+
+    def epoch(
+        self, parameters: Params, train: TrainView, seed: int, number: int
+    ) -> tuple[Params, float]:
+        """The parameters after epoch `number` (from 1), and its mean loss; what came in stays as it
+        is."""
+        raise NotImplementedError
+
+    def score(self, parameters: Params, user_B: np.ndarray) -> np.ndarray:
+        """(B, I) logits of known users, given by their indices."""
+        raise NotImplementedError
 
     def score_newcomer(
-        self, leaves: Params, history: np.ndarray, *, name: int, seed: int, epochs: int
+        self, parameters: Params, history: np.ndarray, *, name: int, seed: int, epochs: int
     ) -> np.ndarray:
         """(I,) logits for somebody new: only what is the user's own is fitted, by descent."""
-        ...
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What a server has after a round: parameters that are kept, or a model that is fitted anew
+    wherever it is needed."""
+
+    parameters: Params = field(default_factory=dict)
+    loss: float = float("nan")
+    model: HistoryScorer | None = None
+
+
+class CentralAlgorithm(Algorithm):
+    """The contract of a central method: clients send their histories, the server does the rest."""
+
+    kind: ClassVar[Kind] = "central"
+    path: str  # how it is fitted, for people
+
+    @property
+    def central(self) -> CentralAlgorithm:
+        return self
+
+    @property
+    def shared(self) -> dict[str, Initializer]:
+        return {}
+
+    @property
+    def private(self) -> dict[str, Initializer]:
+        return {}
+
+    @abstractmethod
+    def start(self, train: TrainView, seed: int, dtype: torch.dtype) -> Params:
+        """The parameters before the first round."""
+
+    @abstractmethod
+    def fit(self, before: Params, train: TrainView, seed: int, round_number: int) -> Fitted:
+        """One round on the histories that clients sent."""
+
+    @abstractmethod
+    def scores(self, fitted: Fitted, train: TrainView, user_B: np.ndarray) -> np.ndarray:
+        """(B, I) logits of known users."""
+
+    @abstractmethod
+    def newcomer(
+        self, fitted: Fitted, history: np.ndarray, *, name: int, seed: int, rounds: int
+    ) -> np.ndarray:
+        """(I,) logits of somebody new."""
+
+    def draws(self, exchange: Exchange) -> Draws:
+        return Draws()
+
+    def update(
+        self,
+        exchange: Exchange,
+        received: Params,
+        client: ClientState,
+        data: ClientData,
+        round_number: int,
+    ) -> Update:
+        return Update({}, Upload(data.history_H, {HISTORY: data.history_H}))
+
+    def step(self, server: ServerState, total: Total, round_number: int) -> ServerState:
+        raise NotImplementedError("a central method is fitted on histories: see `fit`")
+
+    def releases(self, rounds: int) -> int:
+        return min(rounds, 1)  # a history is sent once
+
+    def disclosure(self, sample: Callable[[], Sample]) -> Disclosure:
+        sent = Sent(HISTORY, round(sample().interactions / self.task.n_users))  # a mean length
+        told = ("every history in full: this is a central method",)
+        return Disclosure((sent,), "each", interpretation=told)
+
+    def traffic(
+        self, sample: Callable[[], Sample], participants: Sequence[int], width: int
+    ) -> Traffic:
+        """Everybody sends a history once, 8 bytes for each item."""
+        interactions = sample().interactions
+        mean = round(8 * interactions / self.task.n_users)
+        return Traffic(mean, 0, self.task.n_users, 8 * interactions, mean)
+
+
+@dataclass(frozen=True)
+class SettingsAlgorithm(CentralAlgorithm):
+    """A closed form: a round is the next of its settings, and nothing of it is kept on disk."""
+
+    task: Task
+    method: CentralMethod
+    unit: ClassVar[Literal["round", "setting"]] = "setting"
+    saved: ClassVar[bool] = False
+    ranks_unseen: ClassVar[bool] = True
+
+    @property
+    def max_rounds(self) -> int:  # type: ignore[override]
+        return self.method.settings
+
+    @property
+    def path(self) -> str:  # type: ignore[override]
+        return f"central: {self.method.settings} setting(s), all histories on the server"
+
+    def start(self, train: TrainView, seed: int, dtype: torch.dtype) -> Params:
+        return {}
+
+    def fit(self, before: Params, train: TrainView, seed: int, round_number: int) -> Fitted:
+        return Fitted(model=self.method.fit(train, round_number - 1, seed))
+
+    def scores(self, fitted: Fitted, train: TrainView, user_B: np.ndarray) -> np.ndarray:
+        assert fitted.model is not None
+        histories = [train.positives[int(user)] for user in user_B]
+        return fitted.model.score(histories, train.user_key_U[user_B])
+
+    def newcomer(
+        self, fitted: Fitted, history: np.ndarray, *, name: int, seed: int, rounds: int
+    ) -> np.ndarray:
+        assert fitted.model is not None
+        return fitted.model.score([history], np.array([name], dtype=np.uint64))[0]
+
+
+@dataclass(frozen=True)
+class EpochsAlgorithm(CentralAlgorithm):
+    """A trained model: a round is an epoch over everybody's samples."""
+
+    task: Task
+    method: TrainedCentralMethod
+
+    @property
+    def path(self) -> str:  # type: ignore[override]
+        kernel = self.method.kernel
+        how = "batch after batch" if kernel is None else f"{kernel} kernel"
+        return f"central: an epoch of mini-batches is a round, all histories on the server ({how})"
+
+    def draws(self, exchange: Exchange) -> Draws:
+        return Draws(self.method.sampling)
+
+    def start(self, train: TrainView, seed: int, dtype: torch.dtype) -> Params:
+        return self.method.start(train, seed, dtype)
+
+    def fit(self, before: Params, train: TrainView, seed: int, round_number: int) -> Fitted:
+        return Fitted(*self.method.epoch(before, train, seed, round_number))
+
+    def scores(self, fitted: Fitted, train: TrainView, user_B: np.ndarray) -> np.ndarray:
+        return self.method.score(fitted.parameters, user_B)
+
+    def newcomer(
+        self, fitted: Fitted, history: np.ndarray, *, name: int, seed: int, rounds: int
+    ) -> np.ndarray:
+        return self.method.score_newcomer(
+            fitted.parameters, history, name=name, seed=seed, epochs=rounds
+        )

@@ -7,16 +7,35 @@ depend on data, no `.item()`, gradients through torch.func. Engines pad, map and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Literal, Protocol, runtime_checkable
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, Literal, Protocol
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from tacit.core.types import Init, Params, Task
+from tacit.core.algorithm import (
+    Algorithm,
+    ClientData,
+    ClientState,
+    Disclosure,
+    Draws,
+    Exchange,
+    Kind,
+    Sample,
+    Sent,
+    ServerState,
+    Total,
+    Traffic,
+    Update,
+)
+from tacit.core.capabilities import defines
+from tacit.core.types import Initializer, Params, Task, Upload
 from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
+from tacit.errors import TacitError
 
 # Federated methods that are no expression over a trained item table: closed forms, hyper-networks,
 # autoencoders. They say themselves what a client receives, does and sends.
@@ -25,93 +44,250 @@ from tacit.data.views import Lists
 # depend on data, no `.item()`, gradients through torch.func. Engines pad, map and add up.
 
 
-@dataclass(frozen=True, eq=False)
-class ClientData:
-    """What one client looks at in one round; padding has `real_H` or `weight_N` equal to 0."""
+class CustomMethod:
+    """A method that writes its algorithm itself. What has a default here need not be written.
 
-    # its place in the population, for servers that keep something for each user; -1 for a person
-    # who joined after training and has no place
-    user: Tensor
-    history_H: Tensor  # its train items
-    real_H: Tensor
-    item_N: Tensor  # the round's samples: positives and drawn negatives, shuffled
-    label_N: Tensor
-    weight_N: Tensor  # 1 / number of samples
-    noise: Params = field(default_factory=dict)  # this round's own draws, as `noise` declares them
+    Server and clients share the parameters of `shared`; those of `private` stay on the device.
+    `row_parameters` are parameters that a client sends as one row for each item of its history: all
+    other rows of the table are zero. `sampling` says how negatives are drawn; None if the method
+    looks at histories alone. With `reads = "each"` the server needs every single upload.
+    """
 
-
-@runtime_checkable
-class DirectMethod(Protocol):
-    """A federated method that speaks for itself."""
+    composed: ClassVar[None] = None
 
     @property
     def reads(self) -> Literal["sum", "each"]:
-        """Whether the server needs only the sum of the uploads, or every single one."""
-        ...
+        return "sum"
 
     @property
     def sampling(self) -> Sampling | None:
-        """How negatives are drawn; None if the method looks at histories alone."""
-        ...
+        return None
 
     @property
-    def row_leaves(self) -> frozenset[str]:
-        """Uploaded leaves that come as one row per item of the history; all other rows are zero."""
-        ...
+    def row_parameters(self) -> frozenset[str]:
+        return frozenset()
 
-    def shared(self, task: Task) -> dict[str, Init]:
-        """What the server holds, its optimiser's moments included."""
-        ...
+    def uploads(self, task: Task) -> frozenset[str]:
+        """The parameters that clients may send; the disclosure names them all. Without a word of
+        its own a method may send every shared one."""
+        return frozenset(self.shared(task))
 
-    def private(self, task: Task) -> dict[str, Init]: ...
-    def noise(self, task: Task) -> dict[str, Init]:
+    @property
+    def sends_private(self) -> frozenset[str]:
+        """Uploaded parameters that hold values of private ones, as the method wants it; the
+        disclosure says so."""
+        return frozenset()
+
+    @property
+    def reads_order(self) -> bool:
+        """Whether clients look at the order of their histories: then `data.order_H` is given."""
+        return False
+
+    @property
+    def history_parameters(self) -> frozenset[str]:
+        """Private tables of which a client reads and moves only the rows of its history; they
+        begin the same for all clients."""
+        return frozenset()
+
+    @property
+    def runs_ragged(self) -> bool:
+        """Whether `update_ragged` and `score_ragged` do the same for a ragged batch of clients."""
+        return False
+
+    def algorithm(self, task: Task) -> CustomAlgorithm:
+        return CustomAlgorithm(self, task)
+
+    def shared(self, task: Task) -> dict[str, Initializer]:
+        """What the server holds, its optimizer state included."""
+        raise NotImplementedError
+
+    def private(self, task: Task) -> dict[str, Initializer]:
+        """What a client keeps."""
+        return {}
+
+    def noise(self, task: Task) -> dict[str, Initializer]:
         """What each client draws anew in every round (dropout masks, latent noise)."""
-        ...
+        return {}
 
-    def sends(self, round_number: int) -> bool: ...
+    def sends(self, round_number: int) -> bool:
+        """Whether clients send in a round."""
+        return True
+
     def broadcast(self, shared: Params, user: Tensor) -> Params:
         """What one client receives."""
-        ...
+        return shared
 
     def update(
         self, received: Params, private: Params, data: ClientData, round_number: int
     ) -> tuple[Params, Params]:
-        """One client's round: its private leaves afterwards, and its upload."""
-        ...
+        """One client's round: its private parameters afterwards, and its upload."""
+        raise NotImplementedError
 
     def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
         """One upload as the server adds it up: mostly the upload itself."""
-        ...
+        return upload
 
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
-        """The server's next leaves, from the sum over the clients that reported."""
-        ...
+        """The server's next parameters, from the sum over the clients that reported."""
+        raise NotImplementedError
 
     def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
         """One client's logits over the whole catalogue; `data` has the history and no samples."""
-        ...
+        raise NotImplementedError
 
-    def says(self) -> list[str]:
-        """What a server can read of one client, in sentences for the report."""
-        ...
+    def interpretation(self) -> list[str]:
+        """What a server can read out of what clients send, in sentences for the report."""
+        return []
 
 
-@runtime_checkable
-class KeepsHistoryRows(Protocol):
-    """A method whose clients have tables of one row per item, and read and move only the rows of
-    their histories: no other row needs to be kept, for thousands of clients at once."""
+@dataclass(frozen=True)
+class CustomAlgorithm(Algorithm):
+    """The contract of a custom method: it calls the method's own functions."""
+
+    method: CustomMethod
+    task: Task
+    kind: ClassVar[Kind] = "custom"
+    steps_alone: ClassVar[bool] = True
+
+    @cached_property
+    def shared(self) -> dict[str, Initializer]:
+        return self.method.shared(self.task)
+
+    @cached_property
+    def private(self) -> dict[str, Initializer]:
+        return self.method.private(self.task)
 
     @property
-    def history_leaves(self) -> frozenset[str]:
-        """These private leaves; they begin the same for all clients."""
-        ...
+    def custom(self) -> CustomAlgorithm:
+        return self
+
+    @property
+    def sent_by_row(self) -> frozenset[str]:
+        return self.method.row_parameters
+
+    @cached_property
+    def uploads(self) -> frozenset[str]:
+        return self.method.uploads(self.task)
+
+    @cached_property
+    def history_parameters(self) -> frozenset[str]:
+        kept = self.method.history_parameters
+        return (
+            kept if defines(self.method, "history_parameters", "update", "score") else frozenset()
+        )
+
+    # Behaviours that are written once more for speed, where the method's own class wrote both
+
+    @cached_property
+    def ragged(self) -> RunsRagged | None:
+        """The method, where it can play all clients as one ragged batch with its settings."""
+        alone = ("broadcast", "update", "absorb", "score")
+        written = defines(self.method, "runs_ragged", "update_ragged", "score_ragged", *alone)
+        return self.method if written and self.method.runs_ragged else None  # type: ignore
+
+    @property
+    def has_ragged(self) -> bool:
+        """Whether the method has a ragged batch's functions at all, its own or inherited."""
+        return hasattr(self.method, "update_ragged")
+
+    @cached_property
+    def absorbs_blocks(self) -> AbsorbsBlocks | None:
+        """The method, where it adds up the uploads of a block at once."""
+        written = defines(self.method, "absorb_block", "absorb", "broadcast")
+        return self.method if written else None  # type: ignore
+
+    @cached_property
+    def in_place_server(self) -> StepsInPlace | None:
+        """The method, where its server can step in place."""
+        return self.method if defines(self.method, "step_in_place", "step") else None  # type: ignore
+
+    def sends(self, round_number: int) -> bool:
+        return self.method.sends(round_number)
+
+    def draws(self, exchange: Exchange) -> Draws:
+        noise, order = self.method.noise(self.task), self.method.reads_order
+        return Draws(self.method.sampling, noise=noise, order=order)
+
+    def broadcast(self, server: Params, user: Tensor) -> Params:
+        return self.method.broadcast(server, user)
+
+    def update(
+        self,
+        exchange: Exchange,
+        received: Params,
+        client: ClientState,
+        data: ClientData,
+        round_number: int,
+    ) -> Update:
+        kept, sent = self.method.update(received, client.parameters, data, round_number)
+        private = self.private.keys()
+        leaks = sorted(
+            (sent.keys() & private) | (sent.keys() - self.shared.keys() - received.keys())
+        )
+        if leaks:
+            raise TacitError(
+                f"{type(self.method).__name__} sends {leaks[0]!r}, which is no parameter that the "
+                "server shares or sent; an upload holds shared parameters only."
+            )
+        unsaid = sorted(sent.keys() - self.uploads)
+        if unsaid:
+            raise TacitError(
+                f"{type(self.method).__name__} sends {unsaid[0]!r}, which its `uploads` does not "
+                "name; what clients send is declared there, so that it can be disclosed."
+            )
+        return Update(kept, Upload(data.history_H, sent))
+
+    def absorbed(self, server: Params, user: Tensor, upload: Upload) -> Upload:
+        return Upload(upload.item_R, self.method.absorb(server, user, upload.change))
+
+    def step(self, server: ServerState, total: Total, round_number: int) -> ServerState:
+        # float64: what a server solves or decomposes must not depend on the devices' precision
+        before = {name: value.double() for name, value in server.parameters.items()}
+        sums = {name: torch.from_numpy(np.asarray(value)) for name, value in total.sums.items()}
+        after = self.method.step(before, sums, total.clients, round_number)
+        return ServerState({name: after[name].to(old) for name, old in server.parameters.items()})
+
+    def score(self, received: Params, client: ClientState, data: ClientData) -> Tensor:
+        return self.method.score(received, client.parameters, data)
+
+    def disclosure(self, sample: Callable[[], Sample]) -> Disclosure:
+        """All that the method declares to send, whether or not one client sent it in one round."""
+        method, change = self.method, sample().update.upload.change
+        sent = tuple(
+            Sent(
+                name,
+                self._count(name, change[name]) if name in change else self.shared[name].count,
+                name in method.row_parameters,
+                name in method.sends_private,
+            )
+            for name in sorted(self.uploads)
+        )
+        told = tuple(method.interpretation())
+        return Disclosure(sent, method.reads, interpretation=told) if sent else Disclosure()
+
+    def traffic(
+        self, sample: Callable[[], Sample], participants: Sequence[int], width: int
+    ) -> Traffic:
+        """From what `broadcast` and `update` really return, in rounds that send. Rows count as
+        whole tables: which rows are there would tell the history."""
+        one = sample()
+        up = width * sum(self._count(*sent) for sent in one.update.upload.change.items())
+        down = width * sum(self._count(*came) for came in one.received.items())
+        kept = width * sum(self._count(*own) for own in one.client.parameters.items())
+        sending = (n for n in range(1, len(participants) + 1) if self.sends(n))
+        exchanges = sum(participants[number - 1] for number in sending)
+        return Traffic(up, down, exchanges, exchanges * (up + down), down + kept)
+
+    def _count(self, name: str, value: Tensor) -> int:
+        if name in self.method.row_parameters:
+            return value[0].numel() * self.task.n_items
+        return value.numel()
 
 
-@runtime_checkable
 class AbsorbsBlocks(Protocol):
     """A method whose absorbed upload is as large as the server: too large to exist once per client.
 
-    Its `row_leaves` are empty.
+    Its `row_parameters` are empty.
     """
 
     def absorb_block(self, shared: Params, user_B: Tensor, upload: Params) -> Params:
@@ -121,14 +297,14 @@ class AbsorbsBlocks(Protocol):
 
 # Many clients at once, for methods whose round is also written down for speed.
 #
-# A method that speaks for itself is defined by functions for one client (`core/custom.py`). Some
-# share most of their work between clients; `PlaysCrowds` says the same round for all of them, to
+# A custom algorithm is defined by functions for one client (`core/custom.py`). Some
+# share most of their work between clients; `RunsRagged` says the same round for all of them, to
 # the same numbers up to rounding. The loop keeps to the definition, and tests hold the two
 # together.
 
 
 @dataclass(frozen=True, eq=False)
-class Crowd:
+class RaggedBatch:
     """What P clients look at in one round, client after client and without padding."""
 
     user_P: np.ndarray  # their places in the population
@@ -137,13 +313,13 @@ class Crowd:
     row_N: np.ndarray  # where the history's entries stand among those of the whole population
     samples: Lists  # the round's samples; empty lists if the method draws none
     label_N: np.ndarray  # of all samples, 1 or 0
-    # A declared leaf of noise for these users, stacked; or single entries of it, as (users,
-    # entries of the flattened leaf) -> values
+    # A declared parameter of noise for these users, stacked; or single entries of it, as (users,
+    # entries of the flattened parameter) -> values
     noise: Callable[[str, np.ndarray], Tensor]
     noise_at: Callable[[str, np.ndarray, np.ndarray], Tensor]
 
-    def take(self, place_B: np.ndarray) -> Crowd:
-        """Some of the clients, by their places in the crowd."""
+    def take(self, place_B: np.ndarray) -> RaggedBatch:
+        """Some of the clients, by their places in the batch."""
         labels = Lists(self.samples.start_U1, self.label_N).take(place_B)
         return replace(
             self,
@@ -155,38 +331,38 @@ class Crowd:
             label_N=labels.item_N,
         )
 
-    def pieces(self, size: int) -> Iterator[Crowd]:
-        """The crowd in pieces of at most `size` clients."""
+    def pieces(self, size: int) -> Iterator[RaggedBatch]:
+        """The batch in pieces of at most `size` clients."""
         for begin in range(0, len(self.user_P), size):
             yield self.take(np.arange(begin, min(begin + size, len(self.user_P))))
 
 
-@runtime_checkable
-class PlaysCrowds(Protocol):
-    """A method whose clients can also play together."""
+class RunsRagged(Protocol):
+    """A method whose clients can also run as one ragged batch."""
 
     @property
-    def plays_crowds(self) -> bool:
+    def runs_ragged(self) -> bool:
         """Whether it can with its present settings."""
         ...
 
-    def play(self, shared: Params, private: Params, crowd: Crowd, round_number: int) -> Params:
-        """The sum of the absorbed uploads that arrive, row leaves as whole tables.
+    def update_ragged(
+        self, shared: Params, private: Params, batch: RaggedBatch, round_number: int
+    ) -> Params:
+        """The sum of the absorbed uploads that arrive, row parameters as whole tables.
 
-        `private` holds the leaves of all users; those of the crowd are written in place. Leaves
-        that are kept by history have one row per entry of the population's histories.
+        `private` holds the parameters of all users; those of the batch are written in place.
+        Parameters that are kept by history have one row per entry of the population's histories.
         """
         ...
 
-    def score_crowd(
+    def score_ragged(
         self, shared: Params, private: Params, user_B: np.ndarray, history: Lists
     ) -> Tensor:
-        """`score` of some users, stacked. Leaves that are kept by history have here one row per
+        """`score` of some users, stacked. Parameters that are kept by history have here one row per
         entry of `history`."""
         ...
 
 
-@runtime_checkable
 class StepsInPlace(Protocol):
     """A method whose server is too large for fresh copies in double precision in every round."""
 

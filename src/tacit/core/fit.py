@@ -1,53 +1,121 @@
 """Whether the parts of a method fit together; what cannot work is refused with a sentence.
 
-A refusal has a remedy that works when it is followed: `tests/experiment/test_composition.py` walks
-methods, plug-ins, channels and generators, and follows every one.
+A refusal says what is wrong and what to do. A remedy is a value, from which the sentence is made,
+so that a test can follow it: `tests/experiment/test_composition.py` walks methods, plug-ins,
+channels and generators, and follows every one.
 """
 
 from __future__ import annotations
 
-from dataclasses import fields, is_dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tacit.core.method import Method
-from tacit.core.parts import (
-    GradientRule,
-    Guided,
-    Refits,
-    ServerRule,
-    TablePenalised,
-    TableRule,
-    Transform,
-)
-from tacit.core.remedy import CompositionError, Use
-from tacit.core.types import ITEMS, OWN_ITEMS
-from tacit.errors import TacitError
-from tacit.parts.channel import Dense
-from tacit.parts.clusters import ClusterMean
-from tacit.parts.contrast import GroupKept
-from tacit.parts.graph import GraphMean
-from tacit.parts.local import Held
-from tacit.parts.mixture import Mixture
-from tacit.parts.objectives import BinaryCrossEntropy, PairwiseRanking
-from tacit.parts.server import Mean, ServerSteps, TablesBeside
-from tacit.parts.sync import Replace
+from tacit.core.registry import default, part
+from tacit.core.types import ITEMS, OWN_ITEMS, Part
+from tacit.errors import TacitError, argument
 
 if TYPE_CHECKING:
-    from tacit.core.compose import Algorithm
+    from tacit.core.compose import ComposedAlgorithm
+    from tacit.core.method import Method
+    from tacit.core.parts import Transform
+
+
+@dataclass(frozen=True)
+class LeaveOut:
+    """Drop these plug-ins, all of them.
+
+    >>> LeaveOut(("clip",)).words
+    "drop plugins=['clip']"
+    >>> LeaveOut(("clip",)).plugins_after(["fedmr", "clip:bound=2"])
+    ('fedmr',)
+    """
+
+    plugins: tuple[str, ...]
+
+    @property
+    def words(self) -> str:
+        return "drop " + " ".join(argument("plugins", name) for name in self.plugins)
+
+    def plugins_after(self, spellings: Sequence[str]) -> tuple[str, ...]:
+        """The plug-ins of a command line that are left."""
+        gone = {name.partition(":")[0] for name in self.plugins}
+        return tuple(s for s in spellings if s.partition(":")[0] not in gone)
+
+
+@dataclass(frozen=True)
+class Use:
+    """Another value at a dotted path of the method.
+
+    >>> Use("bound them", "server.cap", 100).setting
+    'server.cap=100'
+    """
+
+    what: str
+    path: str
+    value: Any
+
+    @property
+    def setting(self) -> str | None:
+        """How `--set` spells it; None where the value is a part, or several."""
+        if self.value is None:
+            return f"{self.path}=none"
+        return f"{self.path}={self.value}" if isinstance(self.value, int | float | str) else None
+
+    @property
+    def words(self) -> str:
+        if self.setting is None:
+            return self.what
+        return f"{self.what} ({argument('sets', self.setting)})"
+
+    def applied(self, method: Any) -> Any:
+        """The method with that value.
+
+        >>> from tacit.methods import fedavg
+        >>> Use("bound them", "server.cap", 100).applied(fedavg()).server.cap
+        100
+        """
+        return _with(method, self.path.split("."), self.value)
+
+
+Remedy = LeaveOut | Use
+
+
+class CompositionError(TacitError):
+    """Parts or plug-ins that do not go together; each of its remedies is enough by itself.
+
+    >>> str(CompositionError("fedrkg and pie both decide", LeaveOut(("pie",))))
+    "fedrkg and pie both decide; drop plugins=['pie']."
+    >>> str(CompositionError("pie and pie both decide", LeaveOut(("pie",)), LeaveOut(("pie",))))
+    "pie and pie both decide; drop plugins=['pie']."
+    """
+
+    def __init__(self, problem: str, *remedies: Remedy) -> None:
+        self.problem, self.remedies = problem, remedies
+        words = dict.fromkeys(remedy.words for remedy in remedies)  # a plug-in may stand twice
+        super().__init__(f"{problem}; {', or '.join(words)}.")
+
+
+def _with(value: Any, steps: list[str], new: Any) -> Any:
+    step, rest = steps[0], steps[1:]
+    return replace(value, **{step: _with(getattr(value, step), rest, new) if rest else new})
+
+
+# The checks.
 
 SOME_EXAMPLES = 100  # the cap of weights that a refusal advises
-MANY_EXAMPLES = 10**9  # more than anybody has: what a client may count for at most
 
 
-def check(algorithm: Algorithm) -> None:
+def check(algorithm: ComposedAlgorithm) -> None:
     """All checks, in the order in which a person would want to hear of them."""
     _check_numbers(algorithm.method)
+    _check_parts(algorithm.method)
     _check_objective(algorithm.method)
-    _check_leaves(algorithm)
+    _check_parameters(algorithm)
     _check_tables(algorithm)
-    _check_channel(algorithm.method)
+    _check_channel(algorithm)
     _check_optimisers(algorithm)
 
 
@@ -65,23 +133,27 @@ def _check_numbers(method: Method) -> None:
         raise TacitError(
             f"local.gradient_clip is {local.gradient_clip}; it must be positive, or left out."
         )
-    server = method.server
-    if isinstance(server, Mean | ServerSteps) and server.cap is not None:
-        if server.cap < 1:
-            raise TacitError(f"server.cap is {server.cap}; it must be at least 1, or left out.")
-        if server.weights == "uniform":
-            raise CompositionError(
-                f"server.cap is {server.cap}, but clients count alike, so there is nothing to "
-                "bound",
-                Use("weight them by their examples", "server.weights", "examples"),
-                Use("leave the cap out", "server.cap", None),
-            )
+
+
+def _check_parts(method: Method) -> None:
+    """What parts know of themselves and of their neighbours."""
+    parts = (
+        method.backbone,
+        method.items,
+        method.sync,
+        method.local,
+        method.objective,
+        *method.channel,
+        method.server,
+        method.cold,
+    )
+    for one in parts:
+        if one is not None:
+            one.check(method)
 
 
 def _check_objective(method: Method) -> None:
     """Clients of a block have batches of one length: what fills them up has weight 0."""
-    if type(method.objective) in (BinaryCrossEntropy, PairwiseRanking):
-        return
     logit_N, label_N = torch.tensor([0.5, -1.0, 2.0, 9.0, -9.0]), torch.tensor([1.0, 0, 0, 0, 1])
     weight_N = torch.tensor([1 / 3, 1 / 3, 1 / 3, 0, 0])
     filled = method.objective.loss(logit_N, label_N, weight_N)
@@ -93,21 +165,37 @@ def _check_objective(method: Method) -> None:
         )
 
 
-def _check_leaves(algorithm: Algorithm) -> None:
+def _check_owners(algorithm: ComposedAlgorithm) -> None:
+    """A parameter belongs to the one part that declares it. A server that named a client's own
+    parameter as one of its making would be given it."""
+    method, owner = algorithm.method, dict[str, str]()
+    for slot, names in algorithm.declared_by.items():
+        part = type(getattr(method, slot)).__name__
+        for name in names:
+            other = owner.setdefault(name, part)
+            if other != part:
+                raise TacitError(
+                    f"{other} and {part} both declare the parameter {name!r}; a parameter belongs "
+                    "to one part: rename it in one of the two."
+                )
+
+
+def _check_parameters(algorithm: ComposedAlgorithm) -> None:
     method = algorithm.method
     both = algorithm.shared.keys() & algorithm.private.keys()
     if both:
         raise TacitError(
-            f"Leaf {min(both)!r} is made both as shared and as private; a leaf is one or the "
-            "other: rename it in one of the two parts."
+            f"Parameter {min(both)!r} is made both as shared and as private; a parameter is one or "
+            "the other: rename it in one of the two parts."
         )
+    _check_owners(algorithm)
     sync = type(method.sync).__name__
     if algorithm.uploads and not algorithm.sends_changes(1):
-        remedies = [Use("use Replace()", "sync", Replace())]
-        if not set(algorithm.uploads) - set(method.backbone.shared()) and _has_scorer(method):
+        remedies = [_use("sync", default("sync"))]
+        if _scorer_alone_is_sent(algorithm):
             remedies.insert(0, Use("keep the scorer private", "backbone.scorer", "private"))
         raise CompositionError(
-            f"{sync} sends no changes after a round, so what clients learn of the shared leaf "
+            f"{sync} sends no changes after a round, so what clients learn of the shared parameter "
             f"{min(algorithm.uploads)!r} would be lost",
             *remedies,
         )
@@ -115,21 +203,20 @@ def _check_leaves(algorithm: Algorithm) -> None:
         raise CompositionError(
             f"{sync}(keep=True) ranks with rows that a client tuned, but "
             f"{type(method.items).__name__} makes items from more than a row",
-            Use("use Replace()", "sync", Replace()),
+            _use("sync", default("sync")),
         )
-    unread = isinstance(method.items, Mixture) and not method.items.reads_rows
-    if unread and isinstance(method.sync, Guided):
+    if method.sync.guidance is not None and not method.items.reads_rows:
         raise CompositionError(
             f"{sync} guides personal item rows, but {type(method.items).__name__} makes items "
             "from content alone",
-            Use("use Replace()", "sync", Replace()),
+            _use("sync", default("sync")),
         )
     if method.cold is not None and ITEMS not in algorithm.shared:
         raise CompositionError(
             f"{sync} has no global item table, so a server has nothing to learn new rows from",
             Use("leave the cold-start part out", "cold", None),
         )
-    if method.local.forgets and not isinstance(method.local, Refits):
+    if method.local.forgets and method.local.fitting is None:
         raise TacitError(
             f"{type(method.local).__name__} forgets the model in every round but has no "
             "`fitting`, by which everybody fits one to the new table; give it one, as Reconstruct "
@@ -137,59 +224,73 @@ def _check_leaves(algorithm: Algorithm) -> None:
         )
 
 
-def _has_scorer(method: Method) -> bool:
-    """Whether the backbone says itself where its scorer is."""
-    backbone = method.backbone
-    return is_dataclass(backbone) and "scorer" in {field.name for field in fields(backbone)}
+def _scorer_alone_is_sent(algorithm: ComposedAlgorithm) -> bool:
+    """Whether nothing but the scorer is shared, and the backbone can keep it private as well."""
+    backbone = algorithm.method.backbone
+    return has_field(backbone, "scorer") and not set(algorithm.uploads) - set(backbone.shared())
 
 
-def _check_tables(algorithm: Algorithm) -> None:
+def has_field(part: Part, name: str) -> bool:
+    """Whether a part has a setting of that name.
+
+    >>> from tacit.parts.backbones import DotProduct, NeuralMf
+    >>> has_field(DotProduct(), "scorer"), has_field(NeuralMf(), "scorer")
+    (False, True)
+    """
+    return is_dataclass(part) and name in {field.name for field in fields(part)}
+
+
+def _use(slot: str, value: Part) -> Use:
+    """Another part in a slot, at its default settings."""
+    return Use(f"use {type(value).__name__}()", slot, value)
+
+
+def _check_tables(algorithm: ComposedAlgorithm) -> None:
     """Servers that read single personal tables, and rules that need what such servers make."""
     method = algorithm.method
     sync, server = type(method.sync).__name__, type(method.server).__name__
-    reads_each = isinstance(method.server, TableRule)
-    if reads_each and (OWN_ITEMS not in algorithm.private or ITEMS in algorithm.uploads):
+    tables = method.server.tables
+    if tables is not None and (OWN_ITEMS not in algorithm.private or ITEMS in algorithm.uploads):
         raise CompositionError(
             f"{server} reads personal item tables, but {sync} gives it something else",
-            Use("use Mean()", "server", Mean()),
+            _use("server", default("server")),
         )
-    if reads_each and isinstance(method.sync, Guided):
+    if tables is not None and method.sync.guidance is not None:
         raise CompositionError(
-            f"{server} and {sync} both decide when personal tables meet",
-            Use("use Mean()", "server", Mean()),
+            f"{server} and {sync} both decide when personal tables are aggregated",
+            _use("server", default("server")),
         )
-    if reads_each and algorithm.uploads and not isinstance(method.server, ServerRule):
+    if tables is not None and algorithm.uploads and method.server.sums is None:
         remedies = [
             Use(
                 f"use TablesBeside({server}())",
                 "server",
-                TablesBeside(method.server, ServerSteps()),
+                part("tables_beside")(tables, part("server_steps")()),
             )
         ]
-        if not set(algorithm.uploads) - set(method.backbone.shared()) and _has_scorer(method):
+        if _scorer_alone_is_sent(algorithm):
             remedies.append(Use("keep the scorer private", "backbone.scorer", "private"))
         raise CompositionError(
             f"{server} reads personal item tables and nothing else, but clients also send "
             f"{min(algorithm.uploads)!r}",
             *remedies,
         )
-    rule = ClusterMean() if isinstance(method.sync, GroupKept) else GraphMean()
-    goes_with = Use(f"use {type(rule).__name__}()", "server", rule)
-    if isinstance(method.sync, TablePenalised):
-        for leaf in method.sync.needs:
-            if leaf not in algorithm.shared and leaf not in algorithm.private:
-                raise CompositionError(
-                    f"{sync} looks at {leaf!r}, which {server} does not make", goes_with
-                )
+    goes_with = _use("server", part(method.sync.made_by)())
+    for name in method.sync.needs:
+        if name not in algorithm.shared and name not in algorithm.private:
+            raise CompositionError(
+                f"{sync} looks at {name!r}, which {server} does not make", goes_with
+            )
     kept = OWN_ITEMS in algorithm.private and ITEMS not in algorithm.uploads
     sends_alone = method.sync.sends(1) and (kept or not algorithm.uploads)
-    if sends_alone and not reads_each and not isinstance(method.sync, Guided):
+    if sends_alone and tables is None and method.sync.guidance is None:
         raise CompositionError(
             f"{sync} sends whole personal tables, but {server} adds changes up", goes_with
         )
 
 
-def _check_channel(method: Method) -> None:
+def _check_channel(algorithm: ComposedAlgorithm) -> None:
+    method = algorithm.method
     given: set[str] = set()
     bounds = [link for link in method.channel if link.order is not None]
     noises = [link for link in method.channel if "noise" in link.gives]
@@ -206,7 +307,7 @@ def _check_channel(method: Method) -> None:
             others = [one for one in method.channel if "dense" not in one.gives]
             raise CompositionError(
                 f"{name} needs a dense update before it",
-                Use("begin the channel with Dense()", "channel", (Dense(), *others)),
+                Use("begin the channel with Dense()", "channel", (*default("channel"), *others)),
             )
         if missing:
             raise TacitError(
@@ -214,12 +315,12 @@ def _check_channel(method: Method) -> None:
                 "one that does before it."
             )
         given |= link.gives
-    if noises and not (isinstance(method.sync, Guided) or method.sync.sends(1)):
+    if noises and not (method.sync.guidance is not None or method.sync.sends(1)):
         raise CompositionError(
             f"{type(method.sync).__name__} sends nothing, so noise in the channel protects nothing",
             _without(method, noises),
         )
-    if isinstance(method.server, TableRule):
+    if method.server.tables is not None:
         if bounds or noises:
             raise CompositionError(
                 f"{type(method.server).__name__} reads single tables, for which the channel has "
@@ -227,13 +328,15 @@ def _check_channel(method: Method) -> None:
                 _without(method, [*bounds, *noises]),
             )
         return
-    if noises and method.server.weight(MANY_EXAMPLES) > 1:
+    if noises and (algorithm.largest_weight is None or algorithm.largest_weight > 1):
         problem = (
             "Noise in the channel is drawn for clients that count for at most one, but the server "
             "weights them by their examples"
         )
-        if not isinstance(method.server, Mean | ServerSteps):
-            raise TacitError(f"{problem}; let its `weight` be at most 1.")
+        if not has_field(method.server, "cap"):
+            raise TacitError(
+                f"{problem}; let its `weight` be at most 1, and its `largest_weight` say so."
+            )
         raise CompositionError(
             problem,
             Use("bound the weights", "server.cap", SOME_EXAMPLES),
@@ -247,17 +350,16 @@ def _without(method: Method, links: list[Transform]) -> Use:
     return Use(f"leave {names} out of the channel", "channel", kept)
 
 
-def _check_optimisers(algorithm: Algorithm) -> None:
+def _check_optimisers(algorithm: ComposedAlgorithm) -> None:
     local, server = algorithm.method.local, algorithm.method.server
-    steps = isinstance(server, GradientRule)
-    if algorithm.held and not steps:
+    if algorithm.gradients_only and server.gradients is None:
         raise CompositionError(
             f"{type(local).__name__} sends gradients of the item side, but "
             f"{type(server).__name__} adds changes up",
-            Use("use ServerSteps()", "server", ServerSteps()),
+            _use("server", part("server_steps")()),
         )
-    place = "local.inner" if isinstance(local, Held) else "local"
-    if algorithm.held and local.model.lifetime == "persistent":
+    place = "local" if local.inner is None else "local.inner"
+    if algorithm.gradients_only and local.model.lifetime == "persistent":
         raise CompositionError(
             "local.model keeps its optimiser state for ever, but the item encoder stands still on "
             "devices",

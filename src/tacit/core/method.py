@@ -2,31 +2,51 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING
 
-from tacit.core.cold import ColdStart
+from tacit.core.central import CentralMethod, TrainedCentralMethod
+from tacit.core.custom import CustomMethod
 from tacit.core.parts import (
     Backbone,
+    ColdStart,
     ItemEncoder,
     Local,
     Objective,
-    ServerRule,
+    Server,
     Sync,
-    TableRule,
     Transform,
 )
+from tacit.core.registry import default, register
 from tacit.data.sampling import Sampling
-from tacit.parts.channel import Dense
-from tacit.parts.items import IdOnly
-from tacit.parts.local import Joint
-from tacit.parts.objectives import BinaryCrossEntropy
-from tacit.parts.server import Mean
-from tacit.parts.sync import Replace
+from tacit.errors import TacitError, shown
+
+if TYPE_CHECKING:
+    from tacit.core.compose import ComposedAlgorithm
+    from tacit.core.types import Task
 
 
+# The kind of part that each slot takes; the channel takes several, and the last slot may be empty.
+SLOTS: dict[str, type] = {
+    "backbone": Backbone,
+    "items": ItemEncoder,
+    "sync": Sync,
+    "local": Local,
+    "objective": Objective,
+    "sampling": Sampling,
+    "channel": Transform,
+    "server": Server,
+    "cold": ColdStart,
+}
+
+
+@register("federated")
 @dataclass(frozen=True)
 class Method:
     """A federated method: parts in slots. `dataclasses.replace` makes a variant.
+
+    A slot that is left out holds its default, which the registry finds by name.
 
     >>> from tacit.methods import pfedrec
     >>> pfedrec(dim=8).backbone
@@ -34,11 +54,38 @@ class Method:
     """
 
     backbone: Backbone
-    items: ItemEncoder = IdOnly()
-    sync: Sync = Replace()
-    local: Local = Joint()
-    objective: Objective = BinaryCrossEntropy()
+    items: ItemEncoder = field(default_factory=partial(default, "items"))
+    sync: Sync = field(default_factory=partial(default, "sync"))
+    local: Local = field(default_factory=partial(default, "local"))
+    objective: Objective = field(default_factory=partial(default, "objective"))
     sampling: Sampling = Sampling()
-    channel: tuple[Transform, ...] = (Dense(),)
-    server: ServerRule | TableRule = Mean()
+    channel: tuple[Transform, ...] = field(default_factory=partial(default, "channel"))
+    server: Server = field(default_factory=partial(default, "server"))
     cold: ColdStart | None = None  # rows for items that nobody has touched
+
+    def __post_init__(self) -> None:
+        for slot, kind in SLOTS.items():
+            value = getattr(self, slot)
+            if slot == "channel" and not isinstance(value, tuple):
+                raise TacitError(f"method.channel is {shown(value)}; it must be a tuple of parts.")
+            for one in value if slot == "channel" else (value,):
+                if not isinstance(one, kind) and not (slot == "cold" and one is None):
+                    raise TacitError(
+                        f"method.{slot} is {shown(one)}; it must be a {kind.__name__}: let its "
+                        f"class subclass {kind.__module__}.{kind.__name__}."
+                    )
+
+    @property
+    def composed(self) -> Method:
+        """The method itself: it is an expression over parts."""
+        return self
+
+    def algorithm(self, task: Task) -> ComposedAlgorithm:
+        """The method on a catalogue of known size; parts that do not fit are refused."""
+        from tacit.core.compose import compose
+
+        return compose(self, task)
+
+
+# What an experiment may run: each of them has `algorithm(task)` and `composed`.
+AnyMethod = Method | CustomMethod | CentralMethod | TrainedCentralMethod

@@ -3,35 +3,58 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Protocol, runtime_checkable
+from typing import Literal
 
 import torch
 from torch import Tensor
 
-from tacit.core.types import Init, Params
+from tacit.core.registry import register
+from tacit.core.types import Initializer, Params, Part
 
-# Optimisers as values: elementwise, so the same code steps one client or a block of clients.
+
+@dataclass(frozen=True)
+class WrittenStep:
+    """The numbers of a step that kernels have written down: plain descent, or Adam's."""
+
+    weight_decay: float
+    adam: bool = False
+    beta1: float = 0.0
+    beta2: float = 0.0
+    epsilon: float = 0.0
 
 
-@runtime_checkable
-class Optimiser(Protocol):
-    """A rule that turns a gradient into a step. `rate_at` is a pure function of the round.
+class Optimiser(Part):
+    """A rule that turns a gradient into a step; a new one is a class with the method `update`.
 
     A class may say `entrywise = True` beside its own `init` and `update`: an entry's step depends
     on that entry alone. Engines then step many clients at once, on stacked values; `batch_dims`
     says how many axes of them are clients. Without the word they step one client at a time.
     """
 
-    @property
-    def stateless(self) -> bool: ...
-    @property
-    def lifetime(self) -> Literal["round", "persistent"]: ...
+    rate: float = 0.1
+    per_item: float | None = None
+    decay: float = 1.0
+    lifetime: Literal["round", "persistent"] = "round"
+    entrywise: bool = False
 
-    def rate_at(self, round_number: int, n_items: int) -> float: ...
-    def init(self, value: Tensor, batch_dims: int) -> Params: ...
+    @property
+    def written_down(self) -> WrittenStep | None:
+        """The numbers of a step that kernels can take by themselves; None where they cannot."""
+        return None
+
+    def rate_at(self, round_number: int, n_items: int) -> float:
+        """The rate of a round; a pure function of the round."""
+        return scheduled_rate(self.rate, self.per_item, self.decay, round_number, n_items)
+
+    def init(self, value: Tensor, batch_dims: int) -> Params:
+        """What the optimiser remembers of a value before the first step."""
+        return {}
+
     def update(
         self, value: Tensor, gradient: Tensor, state: Params, rate: float
-    ) -> tuple[Tensor, Params]: ...
+    ) -> tuple[Tensor, Params]:
+        """The value after a step, and what is remembered then."""
+        raise NotImplementedError
 
 
 def scheduled_rate(
@@ -46,8 +69,9 @@ def scheduled_rate(
     return rate * scale * decay ** (round_number - 1)
 
 
+@register("sgd")
 @dataclass(frozen=True)
-class Sgd:
+class Sgd(Optimiser):
     """Plain gradient descent.
 
     `per_item` multiplies the rate by η·I: a mean over clients and over a batch shrinks an item's
@@ -59,7 +83,7 @@ class Sgd:
     [0.5, 0.5]
     """
 
-    entrywise: ClassVar[bool] = True
+    entrywise = True
 
     rate: float = 0.1
     per_item: float | None = None
@@ -67,15 +91,8 @@ class Sgd:
     weight_decay: float = 0.0
 
     @property
-    def stateless(self) -> bool:
-        return self.weight_decay == 0.0
-
-    @property
-    def lifetime(self) -> Literal["round", "persistent"]:
-        return "round"
-
-    def rate_at(self, round_number: int, n_items: int) -> float:
-        return scheduled_rate(self.rate, self.per_item, self.decay, round_number, n_items)
+    def written_down(self) -> WrittenStep:
+        return WrittenStep(self.weight_decay)
 
     def init(self, value: Tensor, batch_dims: int) -> Params:
         return {}
@@ -88,8 +105,9 @@ class Sgd:
         return value - rate * gradient, state
 
 
+@register("adam")
 @dataclass(frozen=True)
-class Adam:
+class Adam(Optimiser):
     """Adam with bias correction. `lifetime="persistent"` keeps a client's moments between rounds;
     item rows that are replaced every round can only have the lifetime of a round.
 
@@ -99,7 +117,7 @@ class Adam:
     -0.1
     """
 
-    entrywise: ClassVar[bool] = True
+    entrywise = True
 
     rate: float = 0.001
     per_item: float | None = None
@@ -111,11 +129,8 @@ class Adam:
     lifetime: Literal["round", "persistent"] = "round"
 
     @property
-    def stateless(self) -> bool:
-        return False
-
-    def rate_at(self, round_number: int, n_items: int) -> float:
-        return scheduled_rate(self.rate, self.per_item, self.decay, round_number, n_items)
+    def written_down(self) -> WrittenStep:
+        return WrittenStep(self.weight_decay, True, self.beta1, self.beta2, self.epsilon)
 
     def init(self, value: Tensor, batch_dims: int) -> Params:
         """Moments and a step count; the count has one entry per client of a block."""
@@ -145,28 +160,27 @@ class Adam:
         }
 
 
-OPTIMISERS: dict[str, type] = {"sgd": Sgd, "adam": Adam}
-
-
-# Adam's moments as leaves, for whoever keeps them: a server among its own, a client among its own.
+# Adam's moments as parameters, for whoever keeps them: a server among its own, a client among its
+# own.
 #
-# The moments of leaf "w" are the leaves "w/first" and "w/second", its count of steps "w/steps".
+# The moments of parameter "w" are the parameters "w/first" and "w/second", its count of steps
+# "w/steps".
 
-SLOTS = ("first", "second", "steps")
+ADAM_STATE = ("first", "second", "steps")
 
 
-def with_moments(leaves: dict[str, Init]) -> dict[str, Init]:
-    """The leaves, and zeros for their moments.
+def with_moments(parameters: dict[str, Initializer]) -> dict[str, Initializer]:
+    """The parameters, and zeros for their moments.
 
-    >>> sorted(with_moments({"w": Init((3,))}))
+    >>> sorted(with_moments({"w": Initializer((3,))}))
     ['w', 'w/first', 'w/second', 'w/steps']
     """
     zeros = {
-        f"{leaf}/{slot}": Init(() if slot == "steps" else init.shape)
-        for leaf, init in leaves.items()
-        for slot in SLOTS
+        f"{name}/{key}": Initializer(() if key == "steps" else init.shape)
+        for name, init in parameters.items()
+        for key in ADAM_STATE
     }
-    return {**leaves, **zeros}
+    return {**parameters, **zeros}
 
 
 def without_moments(p: Params) -> Params:
@@ -175,28 +189,28 @@ def without_moments(p: Params) -> Params:
     >>> sorted(without_moments({"w": torch.zeros(3), "w/first": torch.zeros(3)}))
     ['w']
     """
-    return {leaf: value for leaf, value in p.items() if "/" not in leaf}
+    return {name: value for name, value in p.items() if "/" not in name}
 
 
 def adam_step(adam: Adam, p: Params, gradient: Params, rate: float) -> Params:
-    """All leaves after one step along `gradient`; leaves that it does not name stay.
+    """All parameters after one step along `gradient`; parameters that it does not name stay.
 
-    >>> declared = with_moments({"w": Init((1,))})
+    >>> declared = with_moments({"w": Initializer((1,))})
     >>> p = {name: torch.zeros(init.shape) for name, init in declared.items()}
     >>> after = adam_step(Adam(), p, {"w": torch.ones(1)}, 0.1)
     >>> round(after["w"].item(), 6), after["w/steps"].item()
     (-0.1, 1.0)
     """
     after = dict(p)
-    for leaf, slope in gradient.items():
-        state = {slot: p[f"{leaf}/{slot}"] for slot in SLOTS}
-        after[leaf], state = adam.update(p[leaf], slope, state, rate)
-        after |= {f"{leaf}/{slot}": value for slot, value in state.items()}
+    for name, slope in gradient.items():
+        state = {key: p[f"{name}/{key}"] for key in ADAM_STATE}
+        after[name], state = adam.update(p[name], slope, state, rate)
+        after |= {f"{name}/{key}": value for key, value in state.items()}
     return after
 
 
 def clipped(gradient: Params, bound: float | None) -> Params:
-    """The gradient, scaled so that its norm over all leaves is at most `bound`.
+    """The gradient, scaled so that its norm over all parameters is at most `bound`.
 
     >>> clipped({"w": torch.tensor([3.0, 4.0])}, 1.0)["w"].tolist()
     [0.6000000238418579, 0.800000011920929]
@@ -205,4 +219,4 @@ def clipped(gradient: Params, bound: float | None) -> Params:
         return gradient
     norm = torch.stack([(slope * slope).sum() for slope in gradient.values()]).sum().sqrt()
     scale = (bound / norm.clamp(min=1e-30)).clamp(max=1.0)
-    return {leaf: scale * slope for leaf, slope in gradient.items()}
+    return {name: scale * slope for name, slope in gradient.items()}

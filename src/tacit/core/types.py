@@ -5,14 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+import torch
 from torch import Tensor
 
+from tacit import streams
 from tacit.data.dataset import Modalities
+from tacit.errors import TacitError
 
 if TYPE_CHECKING:
+    from tacit.core.method import Method
     from tacit.data.views import TrainView
 
-# Flat and named: "items", "user", "head.w". A leaf is shared or private by which function made it.
+# Flat and named: "items", "user", "head.w". A parameter is shared or private by which function made
+# it.
 Params = dict[str, Tensor]
 
 ITEMS = "items"  # the global item table, (I, D), shared
@@ -20,11 +26,12 @@ OWN_ITEMS = "items.own"  # a client's dense personal table, (I, D), private
 
 
 CONTENT = "content."  # content.text, content.image: what the server knows of items, constant
-PAST = "@past"  # items@past: the same leaf, for the items of the client's own history
-PAST_WEIGHT = "weight@past"  # 1 / length of the history, and 0 on padding
+OF_HISTORY = "@past"  # items@past: the same parameter, for the items of the client's own history
+HISTORY_WEIGHT = "weight@past"  # 1 / length of the history, and 0 on padding
 
 
-ADDED_LATER = "added later"  # a key of a field's metadata
+ADDED_LATER = "added later"  # keys of a field's metadata
+NOT_WRITTEN = "not written"
 
 
 def added_later(default: Any) -> Any:
@@ -35,6 +42,28 @@ def added_later(default: Any) -> Any:
     'shared'
     """
     return field(default=default, metadata={ADDED_LATER: True})
+
+
+class Part:
+    """The base of every part: a frozen dataclass whose fields are its settings.
+
+    `ground` marks the plainest part of a slot, which a plug-in may put another in the place of. It
+    counts only where the very class says it: a subclass is a rule of somebody's own.
+    """
+
+    ground: bool = False
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        for name in vars(cls).get("__annotations__", {}):
+            if name not in vars(cls) and isinstance(getattr(cls, name, None), property):
+                raise TacitError(
+                    f"The field {name!r} of {cls.__name__} has no default; give it one, as every "
+                    "part of its kind has."
+                )
+
+    def check(self, method: Method) -> None:
+        """Refuse settings that make no sense, alone or beside the other parts of the method."""
 
 
 @dataclass(frozen=True)
@@ -58,19 +87,20 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Init:
-    """How a leaf begins: its shape and the law of its entries.
+class Initializer:
+    """How a parameter begins: its shape and the distribution of its entries.
 
     `normal` has standard deviation `scale`; `uniform` lies in ±`scale`; `zeros` are zeros. A
-    private leaf with `same=True` begins equal for all clients, otherwise each client draws its own;
-    with `like` it begins with the values of the leaf of that name (a personal table as the global).
+    private parameter with `same=True` begins equal for all clients, otherwise each client draws its
+    own; with `like` it begins with the values of the parameter of that name (a personal table as
+    the global).
 
-    >>> Init((4,), "normal", 0.1).count
+    >>> Initializer((4,), "normal", 0.1).count
     4
     """
 
     shape: tuple[int, ...]
-    law: Literal["normal", "uniform", "zeros"] = "zeros"
+    distribution: Literal["normal", "uniform", "zeros"] = "zeros"
     scale: float = 1.0
     same: bool = False
     like: str | None = None
@@ -83,9 +113,38 @@ class Init:
         return total
 
 
+def draw_parameter(
+    init: Initializer, seed: int, purpose: int, stream: int, name_U: np.ndarray, dtype: torch.dtype
+) -> Tensor:
+    """One value of a declared parameter for each name, stacked: (U, ...).
+
+    `stream` tells parameters (and rounds) apart.
+
+    With `same=True` the value belongs to nobody and is the same for every name.
+
+    >>> normal, users = Initializer((3,), "normal"), np.array([7, 9], np.uint64)
+    >>> two = draw_parameter(normal, 0, 1, 5, users, torch.float64)
+    >>> one = draw_parameter(normal, 0, 1, 5, users[1:], torch.float64)
+    >>> bool((two[1] == one[0]).all())
+    True
+    """
+    shape = (len(name_U), *init.shape)
+    if init.distribution == "zeros":
+        return torch.zeros(shape, dtype=dtype)
+    drawn_U = np.zeros(1, dtype=np.uint64) if init.same else name_U
+    if init.distribution == "normal":
+        value = streams.normals(seed, purpose, stream, drawn_U, init.count) * init.scale
+    else:
+        unit = streams.uniforms(seed, purpose, stream, drawn_U, init.count)
+        value = (2.0 * unit - 1.0) * init.scale
+    drawn = torch.from_numpy(value.reshape(len(drawn_U), *init.shape)).to(dtype)
+    return drawn.expand(shape).clone() if init.same else drawn
+
+
 @dataclass(frozen=True)
 class Phase:
-    """One step of a batch: the groups of leaves ("model", "items") that move in it, together."""
+    """One step of a batch: the groups of parameters ("model", "items") that move in it,
+    together."""
 
     groups: tuple[Literal["model", "items"], ...]
 
@@ -102,10 +161,29 @@ class Batch:
 
 @dataclass(frozen=True, eq=False)
 class Upload:
-    """What leaves a device: the change of shared leaves, and nothing else.
+    """What leaves a device: the change of shared parameters, and nothing else.
 
     The item table's change is sent for the rows in `item_R` (all other rows are exactly zero).
     """
 
     item_R: Tensor
     change: Params
+
+
+@dataclass(frozen=True)
+class EnginePath:
+    """Which code trained and scored: facts for programs, and one sentence for people.
+
+    `kernel` names compiled code that trains, `reason` says why no faster path does. `scoring` and
+    `guidance` name the kernels of these two steps; None stands for the plain path, or no such step.
+
+    >>> EnginePath("fused", "fused: linear kernel", kernel="linear").path
+    'fused'
+    """
+
+    path: Literal["loop", "cohort", "compiled", "fused", "custom", "central"]
+    text: str
+    kernel: str | None = None
+    reason: str | None = None
+    scoring: str | None = None
+    guidance: str | None = None

@@ -6,12 +6,87 @@ Clients draw exactly what each would draw alone; what fills a block up has weigh
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from tacit.compiled import compiled
 from tacit.data.sampling import REDRAW_CODES, Sampling, client_keys, draw_client
 from tacit.data.views import Lists, TrainView
+
+# What one client draws, inside of kernels.
+
+
+class Drawing(NamedTuple):
+    """All that decides what clients draw in one round, as kernels take it."""
+
+    seed: int
+    round_number: int
+    redraw: int  # one of REDRAW_CODES
+    user_key_U: np.ndarray
+    positive_start_U1: np.ndarray
+    positive_item_N: np.ndarray
+    hidden_start_U1: np.ndarray
+    hidden_item_N: np.ndarray
+    n_items: int
+    negatives: int
+
+    @classmethod
+    def of(cls, train: TrainView, sampling: Sampling, seed: int, round_number: int) -> Drawing:
+        """Of the clients of a view."""
+        return cls(
+            seed,
+            round_number,
+            sampling.redraw_code,
+            train.user_key_U,
+            train.positives.start_U1,
+            train.positives.item_N,
+            train.hidden_from_negatives.start_U1,
+            train.hidden_from_negatives.item_N,
+            train.n_items,
+            sampling.negatives,
+        )
+
+
+class Samples(NamedTuple):
+    """Room for the samples of one client in one epoch, lent by a thread."""
+
+    item: np.ndarray
+    label: np.ndarray
+    blocked: np.ndarray  # a bitmap over items, all zero between two draws
+
+
+@compiled(error_model="numpy")
+def make_samples(n_items, most):  # type: ignore[no-untyped-def]
+    """Room for at most `most` samples."""
+    return Samples(np.empty(most, np.int64), np.empty(most, np.uint8), np.zeros(n_items, np.uint8))
+
+
+@compiled(error_model="numpy")
+def positives_of(drawing, user):  # type: ignore[no-untyped-def]
+    """The items of a client's own history."""
+    start = drawing.positive_start_U1
+    return drawing.positive_item_N[start[user] : start[user + 1]]
+
+
+@compiled(error_model="numpy")
+def draw_epoch(drawing, user, epoch, samples):  # type: ignore[no-untyped-def]
+    """Draw one client's samples of an epoch and shuffle them; returns how many there are."""
+    start = drawing.hidden_start_U1
+    negative_key, shuffle_key = client_keys(
+        drawing.seed, drawing.round_number, epoch, drawing.redraw, drawing.user_key_U[user]
+    )
+    return draw_client(
+        negative_key,
+        shuffle_key,
+        positives_of(drawing, user),
+        drawing.hidden_item_N[start[user] : start[user + 1]],
+        drawing.n_items,
+        drawing.negatives,
+        samples.item,
+        samples.label,
+        samples.blocked,
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +137,8 @@ def draw_block(
     label_TSBW: np.ndarray = np.zeros((epochs, *shape), dtype=dtype)
     weight_SBW: np.ndarray = np.zeros(shape, dtype=dtype)
     _fill(
-        seed,
-        round_number,
-        sampling.redraw_code,
+        Drawing.of(train, sampling, seed, round_number),
         np.ascontiguousarray(user_B, dtype=np.int64),
-        train.user_key_U,
-        train.positives.start_U1,
-        train.positives.item_N,
-        train.hidden_from_negatives.start_U1,
-        train.hidden_from_negatives.item_N,
-        train.n_items,
-        sampling.negatives,
         item_BR,
         rows_B,
         row_TSBW,
@@ -90,49 +156,15 @@ def draw_block(
 
 
 @compiled(error_model="numpy", nogil=True)
-def _fill(  # type: ignore[no-untyped-def]
-    seed,
-    round_number,
-    redraw,
-    users,
-    user_keys,
-    positive_start,
-    positive_item,
-    hidden_start,
-    hidden_item,
-    n_items,
-    n_negatives,
-    item_BR,
-    rows_B,
-    row_TSBW,
-    label_TSBW,
-    weight_SBW,
-):
+def _fill(drawing, users, item_BR, rows_B, row_TSBW, label_TSBW, weight_SBW):  # type: ignore[no-untyped-def]
     epochs, n_steps, _, width = row_TSBW.shape
-    blocked = np.zeros(n_items, np.uint8)
-    place = np.full(n_items, -1, np.int64)
-    items = np.empty(n_steps * width, np.int64)
-    labels = np.empty(n_steps * width, np.uint8)
+    place = np.full(drawing.n_items, -1, np.int64)
+    samples = make_samples(drawing.n_items, n_steps * width)
+    items, labels = samples.item, samples.label
     for b in range(len(users)):
-        user = users[b]
-        positives = positive_item[positive_start[user] : positive_start[user + 1]]
-        hidden = hidden_item[hidden_start[user] : hidden_start[user + 1]]
         rows = 0
         for epoch in range(epochs):
-            negative_key, shuffle_key = client_keys(
-                seed, round_number, epoch, redraw, user_keys[user]
-            )
-            n = draw_client(
-                negative_key,
-                shuffle_key,
-                positives,
-                hidden,
-                n_items,
-                n_negatives,
-                items,
-                labels,
-                blocked,
-            )
+            n = draw_epoch(drawing, users[b], epoch, samples)
             for t in range(n):
                 item = items[t]
                 if place[item] < 0:
@@ -149,7 +181,7 @@ def _fill(  # type: ignore[no-untyped-def]
             place[item_BR[b, r]] = -1
 
 
-def past_of_block(
+def history_of_block(
     train: TrainView, user_B: np.ndarray, draws: BlockDraws
 ) -> tuple[np.ndarray, np.ndarray]:
     """(row_BH, weight_BH): positions of each client's train items in its rows, and 1 / how many.
@@ -170,11 +202,11 @@ def past_of_block(
     return row_BH, weight_BH
 
 
-def past_of_users(positives: Lists, user_B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def history_of_users(positives: Lists, user_B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """(item_BH, weight_BH): each user's own items, and 1 / how many; padding has weight 0.
 
     >>> lists = Lists.from_pairs(np.array([0, 0, 1]), np.array([3, 4, 5]), 2)
-    >>> [part.tolist() for part in past_of_users(lists, np.array([0, 1]))]
+    >>> [part.tolist() for part in history_of_users(lists, np.array([0, 1]))]
     [[[3, 4], [5, 0]], [[0.5, 0.5], [1.0, 0.0]]]
     """
     own = [np.unique(positives[int(user)]) for user in user_B]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from tacit.data.interactions import Interactions
+from tacit.data.interactions import Interactions, counted
 from tacit.errors import TacitError, shown
 
 # What the server knows of an item besides who touched it: feature tables with presence masks.
@@ -57,6 +57,10 @@ class FeatureTable:
             )
         return cls(value_IF, present_I)
 
+    def __repr__(self) -> str:
+        items, width = self.value_IF.shape
+        return f"FeatureTable({int(self.present_I.sum()):,} of {items:,} items, {width} wide)"
+
     def take(self, item_codes: np.ndarray) -> FeatureTable:
         return FeatureTable(self.value_IF[item_codes], self.present_I[item_codes])
 
@@ -70,6 +74,9 @@ class Modalities(Mapping[str, FeatureTable]):
     """
 
     tables: Mapping[str, FeatureTable] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Modalities({', '.join(f'{name}: {table}' for name, table in self.items())})"
 
     def __getitem__(self, name: str) -> FeatureTable:
         return self.tables[name]
@@ -102,7 +109,11 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Everything a run reads; `steps` tells how the raw file became these interactions."""
+    """Everything a run reads; `steps` tells how the raw file became these interactions.
+
+    >>> Dataset("few", Interactions.from_ids(["u", "v"], ["a", "b"]))
+    Dataset('few': 2 users, 2 items, 2 interactions)
+    """
 
     name: str
     interactions: Interactions
@@ -110,8 +121,12 @@ class Dataset:
     texts: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # "title", …; one per item
     steps: tuple[Step, ...] = ()
     notes: tuple[str, ...] = ()  # cautions a reader of results must know
-    truth: Mapping[str, np.ndarray] = field(default_factory=dict)  # planted worlds: what is true
+    truth: Mapping[str, np.ndarray] = field(default_factory=dict)  # planted datasets: what is true
     cold_part_I: np.ndarray | None = None  # a published split of items: 0 train, 1 valid, 2 test
+
+    def __repr__(self) -> str:
+        content = f"; {', '.join(self.modalities)}" if self.modalities else ""
+        return f"Dataset({self.name!r}: {counted(self.interactions.counts)}{content})"
 
     def keep(self, rows: np.ndarray, rule: str) -> Dataset:
         """Keep some interactions (mask or positions), and say in `steps` what that cost."""

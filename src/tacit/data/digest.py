@@ -19,6 +19,7 @@ from tacit.streams import name_of
 
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 _MIX_1, _MIX_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+SHOWN = 12  # characters of a digest that names data
 BYTES = 12  # of a digest: two that are equal by accident are not to be expected in any life
 
 
@@ -51,10 +52,10 @@ class DataDigest:
     n_parts: tuple[int, int, int] = (0, 0, 0)  # train, validation, test
 
     @property
-    def mark(self) -> str:
+    def value(self) -> str:
         """All of it in one digest, by which a checkpoint and a model know the record of their run.
 
-        >>> len(DataDigest("", "", "", "", "", "").mark)
+        >>> len(DataDigest("", "", "", "", "", "").value)
         24
         """
         content = sorted(f"{name}={value}" for name, value in self.content.items())
@@ -116,6 +117,28 @@ def digest_of(dataset: Dataset, part_N: np.ndarray) -> DataDigest:
         n_interactions=len(rows),
         n_parts=(train, valid, test),
     )
+
+
+def content_digest(dataset: Dataset) -> str:
+    """What some data is called that has no other name: the same rows in any order are the same.
+
+    >>> from tacit.data.interactions import Interactions
+    >>> one = Dataset("one", Interactions.from_ids(["a", "b"], ["x", "y"], value=[1, 2]))
+    >>> two = Dataset("two", Interactions.from_ids(["a", "b"], ["x", "y"], value=[1, 3]))
+    >>> content_digest(one) == content_digest(two)
+    False
+    """
+    rows = dataset.interactions
+    row_N = _mixed(_mixed(rows.user_key_U[rows.user_N]) ^ rows.item_key_I[rows.item_N])
+    row_N = _with_times(row_N, rows)
+    if rows.value_N is not None:
+        row_N = _mixed(row_N ^ _bits(rows.value_N))
+    has = (rows.time_N is not None, rows.label_N is not None, rows.value_N is not None)
+    tables = sorted(f"{name}={_table(dataset, name)}" for name in dataset.modalities)
+    if dataset.cold_part_I is not None:
+        part_I = rows.item_key_I ^ dataset.cold_part_I.astype(np.uint64)
+        tables.append(_multiset(_mixed(part_I)))
+    return _hex(repr((has, tables)).encode(), np.sort(row_N))[:SHOWN]
 
 
 def changed_names(before: Collection[str], now: Collection[str], what: str) -> str | None:

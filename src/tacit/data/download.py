@@ -126,7 +126,7 @@ def _refuse_outside(what: str, path: str) -> None:
     """Refuse a path that leads out of the folder it is put under, or that no file could have."""
     parts = PurePosixPath(path).parts
     unsafe = path.startswith("/") or ".." in parts or not parts
-    if unsafe or any(mark in path for mark in "\\:") or not path.isprintable():
+    if unsafe or any(sign in path for sign in "\\:") or not path.isprintable():
         raise TacitError(
             f"The {what} {shown(path)} must be relative, with forward slashes, and stay inside "
             "the destination."
@@ -149,7 +149,7 @@ def _check(table: Any, kinds: dict[str, type], where: str) -> None:
 # No addresses or checksums are shipped. A file is fetched under a temporary name, its SHA-256 is
 # compared, and only then does it get its own name.
 
-Progress = Callable[[str, int, int], None]  # path, bytes so far, bytes in all
+DownloadProgress = Callable[[str, int, int], None]  # path, bytes so far, bytes in all
 
 TIMEOUT_SECONDS = 30.0
 _CHUNK = 1 << 16
@@ -158,7 +158,7 @@ _CHUNK = 1 << 16
 def get(
     name_or_manifest: str | Path | Manifest,
     destination: str | Path,
-    progress: Progress | None = None,
+    progress: DownloadProgress | None = None,
 ) -> tuple[Path, ...]:
     """Fetch every file of a manifest into `destination`; files that are already right are kept.
 
@@ -182,6 +182,8 @@ def _manifest(name_or_manifest: str | Path | Manifest) -> Manifest:
     if isinstance(name_or_manifest, Manifest):
         return name_or_manifest
     source = SOURCES.get(str(name_or_manifest))
+    if source is not None and source.load is not None:
+        raise TacitError(f"The dataset {source.name!r} is made by a function; nothing is to get.")
     if source is not None:
         raise TacitError(how_to_get(source))
     path = Path(name_or_manifest)
@@ -191,7 +193,7 @@ def _manifest(name_or_manifest: str | Path | Manifest) -> Manifest:
     return read_manifest(path)
 
 
-def _fetch(file: ManifestFile, path: Path, progress: Progress | None) -> Path:
+def _fetch(file: ManifestFile, path: Path, progress: DownloadProgress | None) -> Path:
     if path.is_file() and path.stat().st_size == file.bytes and _sha256(path) == file.sha256:
         return path
     part = path.with_name(path.name + ".part")
@@ -221,7 +223,9 @@ def _fetch(file: ManifestFile, path: Path, progress: Progress | None) -> Path:
     return path
 
 
-def _transfer(file: ManifestFile, path: Path, part: Path, progress: Progress | None) -> None:
+def _transfer(
+    file: ManifestFile, path: Path, part: Path, progress: DownloadProgress | None
+) -> None:
     """Fill `part` to its full size, from where an earlier attempt stopped if the server can."""
     done = part.stat().st_size if part.is_file() else 0
     if done > file.bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -69,6 +70,9 @@ class Interactions:
             None if label is None else np.array(label, dtype=np.int8),
         )
 
+    def __repr__(self) -> str:
+        return f"Interactions({counted(self.counts)})"
+
     def __len__(self) -> int:
         return len(self.user_N)
 
@@ -103,6 +107,15 @@ class Interactions:
         user_N, users = _compact(self.user_N[rows], self.users)
         item_N, items = _compact(self.item_N[rows], self.items)
         return replace(self, user_N=user_N, item_N=item_N, users=users, items=items, **columns)
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Counts in words, as a short text shows them.
+
+    >>> counted({"users": 300, "interactions": 7458})
+    '300 users, 7,458 interactions'
+    """
+    return ", ".join(f"{number:,} {what}" for what, number in counts.items())
 
 
 def _encode(ids: object) -> tuple[np.ndarray, tuple[str, ...]]:

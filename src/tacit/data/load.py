@@ -1,26 +1,41 @@
-"""`load`: a named source, the planted world, or a path, with its rules applied."""
+"""`load`: a named source, the planted dataset, a path, or data in memory, with rules applied."""
 
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, Protocol
 
 from tacit.data.dataset import Dataset
 from tacit.data.readers import read_path
 from tacit.data.readers.published import read_cold_split
+from tacit.data.readers.table import read_frame
 from tacit.data.rules import Duplicates, KCore, MinRating, MinUser, Rule
+from tacit.data.sources import PLANTED as PLANTED
 from tacit.data.sources import SOURCES, Source
-from tacit.errors import TacitError, nearest
+from tacit.errors import TacitError, argument, nearest, shown
+from tacit.files import cache_dir as cache_dir
+from tacit.names import not_loaded
 
-PLANTED = "planted"
+IN_MEMORY = "frame:"  # what the name of data in memory begins with; a digest of it follows
+
+
+class Frame(Protocol):
+    """A table in memory with named columns: a polars or pandas frame."""
+
+    @property
+    def columns(self) -> Any: ...
+    def __getitem__(self, name: Any, /) -> Any: ...
+
+
+# Everything that is data: a source's name, a path, a dataset, a frame, a dictionary of columns.
+Data = str | os.PathLike[str] | Dataset | Frame | Mapping[str, Any]
 
 
 def load(
-    name_or_path: str | Path,
+    data: Data,
     *,
     columns: Mapping[str, str] | None = None,
     min_user: int | None = None,
@@ -29,7 +44,7 @@ def load(
     duplicates: Literal["earliest", "keep"] = "earliest",
     data_dir: str | Path | None = None,
 ) -> Dataset:
-    """A dataset by name or path: read, filtered by its rules, then repeated pairs decided.
+    """A dataset by name, by path or from a frame: read, filtered, then repeated pairs decided.
 
     A source's rules count rows as published, repeats included. `min_user` takes the place of the
     source's own user filter, `core` that of its own k-core; ratings below `min_rating` go before
@@ -43,42 +58,41 @@ def load(
     ...     [step.after["interactions"] for step in load(file, min_user=2).steps]
     [3, 2]
     """
-    name = str(name_or_path)
     decide, own = Duplicates(duplicates), own_rules(min_rating, min_user, core)
+    if not isinstance(data, str | os.PathLike):
+        if isinstance(data, Dataset) and columns:
+            raise TacitError(f"A Dataset has its columns already; leave out {argument('columns')}.")
+        dataset = data if isinstance(data, Dataset) else read_frame(data, columns)
+        for rule in _together((), own):
+            dataset = rule.apply(dataset)
+        return decide.apply(dataset)
+    name = str(data)
     if name == PLANTED:
         return decide.apply(_planted(columns, own))
     source = SOURCES.get(name)
     if source is not None:
         if columns:
-            raise TacitError(f"The columns of source {name!r} are known; leave out --columns.")
-        dataset = _read_source(source, data_dir)
+            raise TacitError(
+                f"The columns of source {name!r} are known; leave out {argument('columns')}."
+            )
+        dataset = _made(source) if source.load is not None else _read_source(source, data_dir)
         rules = source.rules
-    elif os.path.exists(name_or_path):
-        dataset = read_path(name_or_path, columns)
+    elif os.path.exists(name):
+        dataset = read_path(name, columns)
         rules = ()
+    elif name.startswith(IN_MEMORY):
+        raise TacitError(
+            f"{name} was data in the memory of another program, and it is stored nowhere; give the "
+            "same data again, or use a model that was saved with model.save."
+        )
     else:
-        known = nearest(name, [*SOURCES, PLANTED])
+        known = nearest(name, [*SOURCES, PLANTED]) + not_loaded()
         raise TacitError(f"There is no source and no file or folder called {name!r}; {known}")
     for rule in _together(rules, own):
         dataset = rule.apply(dataset)
-    if source is not None and not own:
+    if source is not None and source.statistics and not own:
         dataset = _compare(dataset, source)
     return decide.apply(dataset)
-
-
-def cache_dir() -> Path:
-    """Where files that were fetched are kept: `$TACIT_CACHE`, or the platform's cache folder.
-
-    >>> cache_dir().is_absolute()
-    True
-    """
-    if chosen := os.environ.get("TACIT_CACHE"):
-        return Path(chosen).expanduser().absolute()
-    if sys.platform == "win32" and (local := os.environ.get("LOCALAPPDATA")):
-        return Path(local) / "tacit"
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "tacit"
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "tacit"
 
 
 def find_source(source: Source, data_dir: str | Path | None = None) -> Path:
@@ -90,6 +104,8 @@ def find_source(source: Source, data_dir: str | Path | None = None) -> Path:
     ...     find_source(SOURCES["ml-100k"], folder).name
     'ml-100k'
     """
+    if source.load is not None:
+        raise TacitError(f"The dataset {source.name!r} is made by a function and has no files.")
     chosen = data_dir if data_dir is not None else os.environ.get("TACIT_DATA")
     roots = [Path(chosen).expanduser()] if chosen else []
     for root in (*roots, cache_dir()):
@@ -112,25 +128,50 @@ def how_to_get(source: Source) -> str:
     )
 
 
+def _made(source: Source) -> Dataset:
+    """What the function of a user's own dataset returns."""
+    assert source.load is not None
+    try:
+        dataset = source.load()
+    except TacitError:
+        raise
+    except Exception as error:  # a user's function may raise anything
+        raise TacitError(
+            f"The function that makes the dataset {source.name!r} failed: "
+            f"{type(error).__name__}: {error}; mend it where it is registered."
+        ) from error
+    if not isinstance(dataset, Dataset):
+        raise TacitError(
+            f"The function that makes the dataset {source.name!r} returned {shown(dataset)}; it "
+            "must return a tacit.Dataset."
+        )
+    return replace(_timed(dataset, source), name=source.name)
+
+
+def _timed(dataset: Dataset, source: Source) -> Dataset:
+    """The dataset with the notes of its source, and without times that are none."""
+    if not source.has_time:
+        dataset = replace(dataset, interactions=replace(dataset.interactions, time_N=None))
+    return replace(dataset, notes=(*dataset.notes, *source.notes))
+
+
 def _read_source(source: Source, data_dir: str | Path | None) -> Dataset:
     folder = find_source(source, data_dir)
     raw = folder / source.raw_file if source.raw_file else folder
     path, columns = (raw, source.raw_columns) if raw.is_file() else (folder, None)
     dataset = read_path(path, columns, source.name, quirks=source.quirks)
-    if not source.has_time:
-        dataset = replace(dataset, interactions=replace(dataset.interactions, time_N=None))
     if source.cold_split is not None and (folder / source.cold_split).is_file():
         part_I = read_cold_split(folder / source.cold_split, dataset.interactions.items)
         dataset = replace(dataset, cold_part_I=part_I)
-    return replace(dataset, notes=(*dataset.notes, *source.notes))
+    return _timed(dataset, source)
 
 
 def _planted(columns: Mapping[str, str] | None, own: Sequence[Rule]) -> Dataset:
     if columns or own:
         # Its truth is stored per user and item, and rules do not reach it.
         raise TacitError(
-            "The planted world is complete: leave out --columns, --min-user, --min-rating and "
-            "--core."
+            f"The planted dataset is complete: leave out {argument('columns')}, "
+            f"{argument('min_user')}, {argument('min_rating')} and {argument('core')}."
         )
     from tacit.data.planted import planted_dataset
 

@@ -7,13 +7,13 @@ from functools import lru_cache
 
 import numpy as np
 
-from tacit.content.plain import Colours, NGrams
 from tacit.data.dataset import Dataset, FeatureTable, Modalities
 from tacit.data.interactions import Interactions
+from tacit.data.plain_features import picture_rows, text_rows
 from tacit.errors import TacitError
-from tacit.streams import WORLD, name_of, numpy_generator
+from tacit.streams import SYNTHETIC, name_of, numpy_generator
 
-# Titles and descriptions of the planted world: the words of an item tell its text genre.
+# Titles and descriptions of the planted dataset: the words of an item tell its text genre.
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def write_descriptions(text_IK: np.ndarray, generator: np.random.Generator) -> t
     return tuple(descriptions)
 
 
-# Pictures of the planted world: the shape and colour of an item tell its image style.
+# Pictures of the planted dataset: the shape and colour of an item tell its image style.
 
 SIDE = 32  # pixels
 STYLES = (
@@ -188,7 +188,7 @@ def _figure(style: int, centre: np.ndarray, radius: float) -> np.ndarray:
     return np.asarray(figures[style])
 
 
-# The embedded default dataset: a small planted world in which everything is known.
+# The embedded default dataset: a small planted dataset in which everything is known.
 #
 # Each item has a text genre (in its title and description) and, independently, an image style (in
 # its picture). Each person has a taste for genres and a taste for styles, and chooses by text, by
@@ -209,25 +209,25 @@ def planted_dataset(
     taste: float = 8.0,
     skew: float = 0.5,
 ) -> Dataset:
-    """A planted world; `taste` is how much taste weighs in a choice, `skew` how much popularity.
+    """A planted dataset; `taste` is how much taste weighs in a choice, `skew` how much popularity.
 
     Items that nobody chose are not part of it. Codes follow first appearance in time, as in a log.
 
-    >>> world = planted_dataset(n_users=40, n_items=60)
-    >>> world.interactions.n_users, sorted(world.texts)
+    >>> dataset = planted_dataset(n_users=40, n_items=60)
+    >>> dataset.interactions.n_users, sorted(dataset.texts)
     (40, ['description', 'title'])
-    >>> {name: table.value_IF.shape[1] for name, table in world.modalities.items()}
+    >>> {name: table.value_IF.shape[1] for name, table in dataset.modalities.items()}
     {'text': 256, 'image': 256}
-    >>> world.truth["image_IHWC"].shape[1:], world.truth["modality_preference_U"][:1].shape
+    >>> dataset.truth["image_IHWC"].shape[1:], dataset.truth["modality_preference_U"][:1].shape
     ((32, 32, 3), (1,))
     """
     if n_users < 1 or n_items < 3 * SHORTEST_HISTORY or mean_history <= SHORTEST_HISTORY:
         raise TacitError(
-            f"A planted world of {n_users} users, {n_items} items and {mean_history:g} "
+            f"A planted dataset of {n_users} users, {n_items} items and {mean_history:g} "
             "interactions per user cannot be made; use at least 1 user, "
             f"{3 * SHORTEST_HISTORY} items and a mean history above {SHORTEST_HISTORY}."
         )
-    generator = numpy_generator(seed, WORLD, 0, name_of("choices"))
+    generator = numpy_generator(seed, SYNTHETIC, 0, name_of("choices"))
     text_IK = _item_latents(n_items, len(GENRES), generator)
     image_IK = _item_latents(n_items, len(STYLES), generator)
     text_taste_UK = generator.dirichlet(np.full(len(GENRES), 0.25), size=n_users)
@@ -246,8 +246,8 @@ def planted_dataset(
     )
     users = _first_appearance(user_N)
     items = _first_appearance(item_N)
-    words = numpy_generator(seed, WORLD, 0, name_of("words"))
-    pictures = numpy_generator(seed, WORLD, 0, name_of("pictures"))
+    words = numpy_generator(seed, SYNTHETIC, 0, name_of("words"))
+    pictures = numpy_generator(seed, SYNTHETIC, 0, name_of("pictures"))
     titles = write_titles(text_IK[items].argmax(axis=1), words)
     descriptions = write_descriptions(text_IK[items], words)
     image_IHWC = draw_images(image_IK[items], pictures)
@@ -278,8 +278,8 @@ def _encoded(
 
     texts = [f"{title} {text}" for title, text in zip(titles, descriptions, strict=True)]
     everybody_I = np.ones(len(texts), dtype=bool)
-    text_IF = NGrams().encode(texts).astype(np.float32)
-    image_IF = Colours().encode([fromarray(image_HWC) for image_HWC in image_IHWC])
+    text_IF = text_rows(texts).astype(np.float32)
+    image_IF = picture_rows([fromarray(image_HWC) for image_HWC in image_IHWC])
     return Modalities(
         {
             "text": FeatureTable(text_IF, everybody_I),

@@ -1,7 +1,7 @@
 """Protocols are values: how data is split, what may be a negative, who is ranked against whom.
 
 `clean` is the default, and the only one whose numbers stand without a mark. The others repeat the
-habits of released code, so that printed tables can be compared with; see docs/protocols.md.
+quirks of released code, so that printed tables can be compared with; see docs/protocols.md.
 """
 
 from __future__ import annotations

@@ -1,19 +1,25 @@
-"""Named sources: what is known of each published dataset, and one visible dictionary."""
+"""Named sources: what is known of each published dataset, and the list of their names."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import inspect
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
+from tacit.data.dataset import Dataset
 from tacit.data.readers.build import NO_QUIRKS, Quirks
 from tacit.data.rules import KCore, MinUser, PositiveRating, Rule
+from tacit.errors import TacitError, shown
+from tacit.names import Names
 
 # What is known of a published dataset: whose it is, what file to get, and the papers' rules.
 
 
 @dataclass(frozen=True)
 class Source:
-    """A named dataset. Nothing of it is shipped; its files are looked for under `folder`.
+    """A named dataset. Nothing of it is shipped; its files are looked for under `folder`, or a
+    function of a user's own makes it.
 
     `statistics` are the counts after `rules`, with repeated pairs kept, as the papers count.
 
@@ -36,6 +42,7 @@ class Source:
     raw_file: str | None = None  # the owner's file, where no reader knows it by its name
     raw_columns: Mapping[str, str] = field(default_factory=dict)  # its columns
     cold_split: str | None = None  # a published split of its items, beside the interactions
+    load: Callable[[], Dataset] | None = None  # makes the dataset, where no file is to be read
 
 
 # MovieLens 100K.
@@ -212,22 +219,60 @@ NINEREC_KU = Source(
 )
 
 
-# Named sources: one file each, and one visible dictionary.
+# The names that `--data` takes besides that of the synthetic dataset. A user's module adds to them:
+# a source, or a function that returns a dataset.
 
-__all__ = ["SOURCES", "Source"]
+PLANTED = "planted"
 
-SOURCES: dict[str, Source] = {
-    source.name: source
-    for source in (
-        ML_100K,
-        ML_1M,
-        ML_LATEST_SMALL,
-        AMAZON_VIDEO,
-        AMAZON_VIDEO_10,
-        FILMTRUST,
-        LASTFM_2K,
-        LASTFM_2K_10,
-        CITEULIKE_A,
-        NINEREC_KU,
-    )
-}
+
+def _accept(name: str, source: Any) -> Source:
+    if name == PLANTED:
+        raise TacitError(f"A dataset named {name!r} is there already; choose another name.")
+    if callable(source):
+        title = (inspect.getdoc(source) or name).splitlines()[0].rstrip(".")
+        return Source(
+            name=name,
+            title=title,
+            folder=name,
+            rules=(),
+            licence="that of its owner",
+            owner_page="the module that registers it",
+            files_expected="nothing",
+            statistics={},
+            load=source,
+        )
+    if not isinstance(source, Source) or source.name != name:
+        raise TacitError(
+            f"The dataset {name!r} is {shown(source)}; give a function that returns a Dataset, or "
+            "a Source of that name."
+        )
+    return source
+
+
+def _origin(source: Source) -> tuple[str, str] | None:
+    loader = source.load
+    return None if loader is None else (loader.__module__, loader.__qualname__)
+
+
+SOURCES: Names[Source] = Names(
+    "dataset",
+    "tacit.datasets",
+    {},
+    _accept,
+    _origin,
+    values={
+        source.name: source
+        for source in (
+            ML_100K,
+            ML_1M,
+            ML_LATEST_SMALL,
+            AMAZON_VIDEO,
+            AMAZON_VIDEO_10,
+            FILMTRUST,
+            LASTFM_2K,
+            LASTFM_2K_10,
+            CITEULIKE_A,
+            NINEREC_KU,
+        )
+    },
+)

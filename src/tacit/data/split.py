@@ -13,7 +13,7 @@ from tacit.data.dataset import Dataset
 from tacit.data.protocol import Protocol, SplitRule
 from tacit.data.sampling import draw_candidates
 from tacit.data.views import HeldOut, Lists, Split, TrainView
-from tacit.errors import TacitError, shown
+from tacit.errors import TacitError, argument, shown
 from tacit.streams import SPLIT, draw_unit, stream_key
 
 # Which part each interaction belongs to: train, validation or test.
@@ -32,7 +32,7 @@ def part_of_rows(dataset: Dataset, rule: SplitRule) -> np.ndarray:
     """
     if not len(dataset.interactions):
         return np.zeros(0, np.int8)
-    rule = settled(rule, dataset)
+    rule = resolved_split(rule, dataset)
     if rule.is_cold:
         return part_of_items(dataset, rule)[dataset.interactions.item_N]
     if rule.kind == "labels":
@@ -46,16 +46,16 @@ def part_of_rows(dataset: Dataset, rule: SplitRule) -> np.ndarray:
     return _by_global_time(dataset, rule)
 
 
-def settled(rule: SplitRule, dataset: Dataset) -> SplitRule:
+def resolved_split(rule: SplitRule, dataset: Dataset) -> SplitRule:
     """The rule that splits this dataset: `released` is what its file makes of it, and an order by
     time, where there are no times but labels, is the labels.
 
     >>> from tacit.data.interactions import Interactions
     >>> rows = Interactions.from_ids(["u"] * 3, ["a", "b", "c"], time=[1, 2, 3])
-    >>> settled(SplitRule(kind="released"), Dataset("few", rows)).kind
+    >>> resolved_split(SplitRule(kind="released"), Dataset("few", rows)).kind
     'leave_one_out'
     >>> rows = Interactions.from_ids(["u"] * 3, ["a", "b", "c"], label=[0, 1, 2])
-    >>> settled(SplitRule(), Dataset("few", rows)).kind
+    >>> resolved_split(SplitRule(), Dataset("few", rows)).kind
     'labels'
     """
     if rule.kind == "released":
@@ -77,26 +77,43 @@ def by_labels_instead(rule: SplitRule, dataset: Dataset) -> bool:
     return latest and rows.time_N is None and rows.label_N is not None
 
 
+def _train_times(dataset: Dataset, part_N: np.ndarray) -> np.ndarray | None:
+    """The time of each train entry, packed as the train items are; None where one is unknown.
+
+    A source whose times are text, or missing in some rows, is as one without times: a history that
+    is ordered in part by time and in part by chance would be worse than the order of the file.
+    """
+    rows = dataset.interactions
+    time_N = rows.time_N
+    if time_N is None or time_N.dtype.kind not in "iufM" or np.isnan(time_N).any():
+        return None
+    if time_N.dtype.kind in "uM":
+        time_N = time_N.astype(np.int64)  # differences of times may be taken, dates are numbers
+    user_N = rows.user_N[part_N == TRAIN]
+    return time_N[part_N == TRAIN][np.argsort(user_N, kind="stable")]
+
+
 def timestamps(dataset: Dataset) -> np.ndarray:
     """The timestamps, or one sentence on what to do without them."""
     time_N = dataset.interactions.time_N
     if time_N is None:
+        labelled = ["labels"] if dataset.interactions.label_N is not None else []
+        first, *more = (*labelled, "random", "row")
         raise TacitError(
             f"Dataset {dataset.name!r} has no timestamps, but the split asks for an order by time; "
-            f"use {'--split labels, ' if dataset.interactions.label_N is not None else '--split '}"
-            "random, row or item_appearance."
+            f"use {argument('split', first)}, {', '.join(more)} or item_appearance."
         )
     if time_N.dtype.kind not in "iufM":
         raise TacitError(
             f"The timestamps of dataset {dataset.name!r} are text (first {time_N[0]!s:.30}), which "
-            "has no order in time; turn them into numbers or use --split random."
+            f"has no order in time; turn them into numbers or use {argument('split', 'random')}."
         )
     n_missing = int(np.isnan(time_N).sum())
     if n_missing:
         raise TacitError(
             f"Dataset {dataset.name!r} has {n_missing} interactions without a timestamp (first in "
             f"row {int(np.flatnonzero(np.isnan(time_N))[0])}), but the split asks for an order by "
-            "time; drop them or use --split random."
+            f"time; drop them or use {argument('split', 'random')}."
         )
     return time_N
 
@@ -105,8 +122,8 @@ def _predefined(dataset: Dataset) -> np.ndarray:
     label_N = dataset.interactions.label_N
     if label_N is None:
         raise TacitError(
-            f"Dataset {dataset.name!r} has no predefined split labels; use --split time or random, "
-            "or name the label column of the file."
+            f"Dataset {dataset.name!r} has no predefined split labels; use "
+            f"{argument('split', 'time')} or random, or name the label column of the file."
         )
     strange = np.flatnonzero((label_N < TRAIN) | (label_N > TEST))
     if len(strange):
@@ -210,7 +227,8 @@ def part_of_items(dataset: Dataset, rule: SplitRule) -> np.ndarray:
     if rule.kind == "cold_published":
         if dataset.cold_part_I is None:
             raise TacitError(
-                f"Dataset {dataset.name!r} has no published split of its items; use --split cold."
+                f"Dataset {dataset.name!r} has no published split of its items; use "
+                f"{argument('split', 'cold')}."
             )
         return dataset.cold_part_I
     valid, test = rule.valid_share, rule.test_share
@@ -277,7 +295,7 @@ def split_dataset(dataset: Dataset, protocol: Protocol, part_N: np.ndarray | Non
     if not protocol.split.is_cold and "others" in (protocol.valid_mask, protocol.test_mask):
         raise TacitError(
             "Ranking held-out items among themselves makes sense where nobody has touched them; "
-            "use --split cold, or mask 'train'."
+            f"use {argument('split', 'cold')}, or mask 'train'."
         )
     if protocol.duplicates == "earliest":
         _refuse_overlap(dataset, train, valid, test)
@@ -312,7 +330,7 @@ def split_dataset(dataset: Dataset, protocol: Protocol, part_N: np.ndarray | Non
         if protocol.test_mask == "others":
             among = (np.flatnonzero(part_I == TEST), touched, rows.user_key_U, protocol)
             held_test = _among_themselves(held_test, *among)
-    needs_three = settled(protocol.split, dataset).kind in ("leave_one_out", "ratio")
+    needs_three = resolved_split(protocol.split, dataset).kind in ("leave_one_out", "ratio")
     short_U = train.size_U + valid.size_U + test.size_U < SHORTEST
     counts = {
         "users": n_users,
@@ -330,7 +348,15 @@ def split_dataset(dataset: Dataset, protocol: Protocol, part_N: np.ndarray | Non
     if warm_W is not None:
         counts |= {"warm_items": len(warm_W), "cold_test_items": int((part_I == TEST).sum())}
     view = TrainView(
-        n_items, train, rows.user_key_U, hidden, dataset.modalities, warm_W, rows.item_key_I
+        n_items,
+        train,
+        rows.user_key_U,
+        hidden,
+        dataset.modalities,
+        warm_W,
+        rows.item_key_I,
+        _train_times(dataset, part_N),
+        protocol.split.ties,
     )
     return Split(view, held_valid, held_test, counts)
 
@@ -463,7 +489,7 @@ def _n_latest_tied(dataset: Dataset) -> int:
 def _refuse_empty(
     dataset: Dataset, protocol: Protocol, in_valid_U: np.ndarray, in_test_U: np.ndarray
 ) -> None:
-    kind = settled(protocol.split, dataset).kind
+    kind = resolved_split(protocol.split, dataset).kind
     for name, evaluated_U in (("validation", in_valid_U), ("test", in_test_U)):
         if not evaluated_U.any():
             raise TacitError(

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
 
 from tacit.data.dataset import Modalities
+from tacit.data.interactions import counted
+from tacit.errors import TacitError
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,6 +38,9 @@ class Lists:
     def empty(cls, n_lists: int) -> Lists:
         return cls(np.zeros(n_lists + 1, dtype=np.int64), np.zeros(0, dtype=np.int64))
 
+    def __repr__(self) -> str:
+        return f"Lists({len(self):,} lists, {len(self.item_N):,} items)"
+
     def __len__(self) -> int:
         return len(self.start_U1) - 1
 
@@ -45,11 +51,24 @@ class Lists:
     def size_U(self) -> np.ndarray:
         return np.diff(self.start_U1)
 
-    def take(self, indices: np.ndarray) -> Lists:
+    @property
+    def list_N(self) -> np.ndarray:
+        """The index of the list that each entry stands in."""
+        return np.repeat(np.arange(len(self)), self.size_U)
+
+    def entries_of(self, indices: np.ndarray) -> np.ndarray:
+        """Where the entries of some lists stand in `item_N`, list after list.
+
+        >>> Lists(np.array([0, 2, 3]), np.array([5, 7, 9])).entries_of(np.array([1, 0])).tolist()
+        [2, 0, 1]
+        """
         size = self.size_U[indices]
-        start = np.concatenate([[0], np.cumsum(size)]).astype(np.int64)
-        offset = np.repeat(self.start_U1[indices] - start[:-1], size)
-        return Lists(start, self.item_N[np.arange(start[-1]) + offset])
+        start = np.concatenate([[0], np.cumsum(size)])[:-1]
+        return np.arange(size.sum()) + np.repeat(self.start_U1[indices] - start, size)
+
+    def take(self, indices: np.ndarray) -> Lists:
+        start = np.concatenate([[0], np.cumsum(self.size_U[indices])]).astype(np.int64)
+        return Lists(start, self.item_N[self.entries_of(indices)])
 
     def within(self, item_C: np.ndarray) -> Lists:
         """The lists over a part of the catalogue, `item_C` in ascending order, in its own codes.
@@ -58,12 +77,80 @@ class Lists:
         >>> lists.within(np.array([7, 9]))[1].tolist()
         [1]
         """
-        place_N = np.searchsorted(item_C, self.item_N)
-        kept_N = np.zeros(len(self.item_N), bool)
-        inside = place_N < len(item_C)
-        kept_N[inside] = item_C[place_N[inside]] == self.item_N[inside]
+        kept_N = self.is_within(item_C)
         count = np.concatenate([[0], np.cumsum(kept_N)])
-        return Lists(count[self.start_U1], place_N[kept_N])
+        return Lists(count[self.start_U1], np.searchsorted(item_C, self.item_N[kept_N]))
+
+    def is_within(self, item_C: np.ndarray) -> np.ndarray:
+        """Whether each entry is one of the items `item_C`, which are in ascending order."""
+        place_N = np.searchsorted(item_C, self.item_N)
+        found_N = np.zeros(len(self.item_N), bool)
+        inside = place_N < len(item_C)
+        found_N[inside] = item_C[place_N[inside]] == self.item_N[inside]
+        return found_N
+
+
+@dataclass(frozen=True)
+class HistoryOrder:
+    """How histories are ordered, as a fact that a record can hold.
+
+    `by` is `time` where the source has a time for every interaction, and `file` where it has not:
+    then the order is that of the rows in the source. `ties` counts the entries that have the time
+    of another entry of their user before them; there the split's rule decides.
+    """
+
+    by: Literal["time", "file"]
+    ties: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """One user's train items from the earliest to the latest, and when they were touched."""
+
+    item_H: np.ndarray  # int64
+    time_H: np.ndarray | None  # in the unit of the source; None where the order is not by time
+
+    def __len__(self) -> int:
+        return len(self.item_H)
+
+
+@dataclass(frozen=True, eq=False)
+class Histories:
+    """The histories of many users, packed; `histories[u]` is the history of one.
+
+    >>> items = Lists(np.array([0, 2, 3]), np.array([5, 7, 9]))
+    >>> both = Histories(items, np.array([1, 4, 2]))
+    >>> both[0].time_H.tolist(), both.take(np.array([1]))[0].item_H.tolist()
+    ([1, 4], [9])
+    >>> both.order
+    HistoryOrder(by='time', ties=0)
+    """
+
+    items: Lists
+    time_N: np.ndarray | None  # packed as the items are
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def __getitem__(self, user: int) -> History:
+        own = slice(*self.items.start_U1[user : user + 2])
+        return History(self.items.item_N[own], None if self.time_N is None else self.time_N[own])
+
+    @property
+    def order(self) -> HistoryOrder:
+        """What the histories are ordered by, and how many of their entries are tied in time."""
+        if self.time_N is None:
+            return HistoryOrder("file")
+        user_N = self.items.list_N
+        tied_N = (self.time_N[1:] == self.time_N[:-1]) & (user_N[1:] == user_N[:-1])
+        return HistoryOrder("time", int(tied_N.sum()))
+
+    def take(self, user_T: np.ndarray) -> Histories:
+        """The histories of some users, in the order in which they are named."""
+        time_N = self.time_N
+        if time_N is not None:
+            time_N = time_N[self.items.entries_of(user_T)]
+        return Histories(self.items.take(user_T), time_N)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +163,21 @@ class TrainView:
     to write by accident. `content` is what the server knows of the items; a device gets of it what
     the method's item encoder sends. Under a cold split `warm_W` names the items that exist while a
     federation trains: it plays on `existing()`, which has no others.
+
+    `positives` keep the order of the source's rows. A method that looks at the order of a history
+    asks `history(user)`, or works on `order_N` and `time_N`, packed as `positives.item_N` is.
+    Without times the order is that of the rows. Rows of equal time stand as the split rule orders
+    them, so that under a split by time no held-out row is earlier than a train row of its user.
+
+    >>> lists = Lists(np.array([0, 3, 4]), np.array([7, 5, 6, 5]))
+    >>> name_U = np.arange(2, dtype=np.uint64)
+    >>> view = TrainView(8, lists, name_U, Lists.empty(2), time_N=np.array([9, 3, 4, 1]))
+    >>> view.history(0).item_H.tolist(), view.history(0).time_H.tolist()
+    ([5, 6, 7], [3, 4, 9])
+    >>> view.order_N.tolist(), view.histories.order
+    ([2, 0, 1, 0], HistoryOrder(by='time', ties=0))
+    >>> TrainView(8, lists, name_U, Lists.empty(2)).history(0).item_H.tolist()
+    [7, 5, 6]
     """
 
     n_items: int
@@ -85,6 +187,19 @@ class TrainView:
     content: Modalities = field(default_factory=Modalities)
     warm_W: np.ndarray | None = None  # int64 codes, ascending; None: all items exist
     item_key_I: np.ndarray | None = None  # uint64; randomness of an item is its own, too
+    time_N: np.ndarray | None = None  # of each entry of `positives`; None: not known for all
+    latest_of_tied: Literal["first_row", "last_row"] = "last_row"  # as in SplitRule.ties
+
+    def __post_init__(self) -> None:
+        if self.time_N is not None and len(self.time_N) != len(self.positives.item_N):
+            raise TacitError(
+                f"There are {len(self.time_N)} times for {len(self.positives.item_N)} train "
+                "interactions; give one for each of them, in the order of `positives`, or none."
+            )
+
+    def __repr__(self) -> str:
+        counts = {"users": self.n_users, "items": self.n_items}
+        return f"TrainView({counted(counts)}, {len(self.positives.item_N):,} interactions)"
 
     @property
     def n_users(self) -> int:
@@ -98,6 +213,52 @@ class TrainView:
         """How many train interactions each item has."""
         return np.bincount(self.positives.item_N, minlength=self.n_items)
 
+    @cached_property
+    def _by_user_and_time_N(self) -> np.ndarray:
+        """Where the entries of all histories stand in `positives`, each from its earliest on."""
+        row_N = np.arange(len(self.positives.item_N))
+        if self.time_N is None:
+            return row_N
+        tied_N = row_N if self.latest_of_tied == "last_row" else -row_N
+        return np.lexsort((tied_N, self.time_N, self.positives.list_N))
+
+    @cached_property
+    def order_N(self) -> np.ndarray:
+        """The position of each entry of `positives` in its user's history; 0 is the earliest."""
+        order_N = np.empty(len(self.positives.item_N), np.int64)
+        start_N = np.repeat(self.positives.start_U1[:-1], self.positives.size_U)
+        order_N[self._by_user_and_time_N] = np.arange(len(order_N)) - start_N
+        return order_N
+
+    @cached_property
+    def histories(self) -> Histories:
+        """The train items and times of all users, each from the earliest to the latest."""
+        row_N, time_N = self._by_user_and_time_N, self.time_N
+        items = Lists(self.positives.start_U1, self.positives.item_N[row_N])
+        return Histories(items, None if time_N is None else time_N[row_N])
+
+    def history(self, user: int) -> History:
+        """What a user's own device knows: its train items and their times, in order."""
+        return self.histories[user]
+
+    def take(self, user_T: np.ndarray) -> TrainView:
+        """The view of some users, in the order in which they are named.
+
+        >>> lists = Lists(np.array([0, 2, 3]), np.array([4, 6, 5]))
+        >>> view = TrainView(8, lists, np.arange(2, dtype=np.uint64), Lists.empty(2))
+        >>> moved = view.take(np.array([1, 0]))
+        >>> moved.positives[1].tolist(), moved.user_key_U.tolist()
+        ([4, 6], [1, 0])
+        """
+        time_N = self.time_N
+        return replace(
+            self,
+            positives=self.positives.take(user_T),
+            user_key_U=self.user_key_U[user_T],
+            hidden_from_negatives=self.hidden_from_negatives.take(user_T),
+            time_N=None if time_N is None else time_N[self.positives.entries_of(user_T)],
+        )
+
     def existing(self) -> TrainView:
         """The view of the items that exist in training, with codes of their own: an item that does
         not exist yet cannot be drawn, trained or paid for.
@@ -110,13 +271,16 @@ class TrainView:
         """
         if self.warm_W is None:
             return self
-        return TrainView(
-            len(self.warm_W),
-            self.positives.within(self.warm_W),
-            self.user_key_U,
-            self.hidden_from_negatives.within(self.warm_W),
-            self.content.take(self.warm_W),
-            item_key_I=None if self.item_key_I is None else self.item_key_I[self.warm_W],
+        key_I, time_N = self.item_key_I, self.time_N
+        return replace(
+            self,
+            n_items=len(self.warm_W),
+            positives=self.positives.within(self.warm_W),
+            hidden_from_negatives=self.hidden_from_negatives.within(self.warm_W),
+            content=self.content.take(self.warm_W),
+            warm_W=None,
+            item_key_I=None if key_I is None else key_I[self.warm_W],
+            time_N=None if time_N is None else time_N[self.positives.is_within(self.warm_W)],
         )
 
 
@@ -137,6 +301,10 @@ class HeldOut:
     sampled: Lists
     among_C: np.ndarray | None = None  # int64, ascending
 
+    def __repr__(self) -> str:
+        counts = {"users": len(self.user_E), "held-out items": len(self.relevant.item_N)}
+        return f"HeldOut({self.part}: {counted(counts)})"
+
     @property
     def n_candidates(self) -> int:
         """How many items can be ranked, before a user's own are taken out."""
@@ -151,3 +319,6 @@ class Split:
     valid: HeldOut
     test: HeldOut
     counts: Mapping[str, int] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return f"Split({self.train}, {self.valid}, {self.test})"

@@ -1,34 +1,39 @@
 """Blocks of clients at once: vmap over the loss; gathering, stepping and scattering stay outside.
 
 Clients are independent within a round, so the gradient of the sum of their losses is each client's
-own gradient. What a kernel claims (`claims.py`) it runs instead; `describe` says which path runs
+own gradient. What a kernel claims (`accelerators`) it runs instead; `describe` says which path runs
 and why.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Literal
 
 import numpy as np
 import torch
 
-from tacit.core.compose import Algorithm
-from tacit.core.parts import Guided, TableRule
-from tacit.data.batches import BlockDraws, draw_block, past_of_block
+from tacit.core.algorithm import FIT, GUIDE, TABLES, Exchange, Total
+from tacit.core.compose import ComposedAlgorithm
+from tacit.core.types import EnginePath
+from tacit.data.batches import BlockDraws, draw_block, history_of_block
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import TrainView
-from tacit.engines.base import Totals, play_round
-from tacit.engines.block import BlockRun, blocks_ahead, keep, send
-from tacit.engines.claims import Claim, block_claim, fused_claim, gate_claim, one_at_a_time
-from tacit.engines.device import halved, settle
-from tacit.engines.fused import fused_round
-from tacit.engines.fused_guidance import fused_guidance
+from tacit.engines.accelerators import (
+    GuidesClients,
+    TrainsClients,
+    block_claim,
+    fused_claim,
+    gate_claim,
+)
+from tacit.engines.accelerators.claims import Claim
+from tacit.engines.block import BlockRun, blocks_ahead, keep, one_at_a_time, send
+from tacit.engines.device import halved, move_to_device
 from tacit.engines.guidance import gather_tables, guide
 from tacit.engines.participation import Participants
+from tacit.engines.round import play_round, train_on_views, weights_of
 from tacit.engines.state import State, initial_state
-from tacit.errors import TacitError
+from tacit.errors import TacitError, argument
 
 # Larger blocks pad more and fall out of cache; measured best on 2 cores.
 LINEAR_BLOCK, DEEP_BLOCK = 64, 32
@@ -44,53 +49,61 @@ class CohortEngine:
     block: int | None = None
     fused: Literal["auto", "always", "never"] = "auto"
 
-    def describe(self, algorithm: Algorithm) -> str:
+    def describe(self, algorithm: ComposedAlgorithm) -> EnginePath:
         """The path and its kernel; then, in brackets, why it is not the one before.
 
         >>> from tacit.core.compose import compose
         >>> from tacit.core.types import Task
         >>> from tacit.methods import fedrap
-        >>> CohortEngine(fused="never").describe(compose(fedrap(dim=4), Task(2, 3)))[:54]
+        >>> CohortEngine(fused="never").describe(compose(fedrap(dim=4), Task(2, 3))).text[:54]
         'compiled: additive kernel, blocks of 64 clients on cpu'
         """
-        running = algorithm.lifted or algorithm
-        claim = self._fused_claim(running)
+        running = algorithm.with_server_views or algorithm
+        claim, guidance = self._fused_claim(running), self._guidance(algorithm)
+        gate = None if algorithm.method.sync.guidance is None else self._gate_claim(algorithm)
+        guides = None if gate is None else gate.name
         if claim.kernel is not None:
-            return (
-                f"fused: {claim.kernel} kernel, one compiled pass per client, {self.threads} "
-                f"thread(s){self._guidance(algorithm)}"
+            text = (
+                f"fused: {claim.name} kernel, one compiled pass per client, {self.threads} "
+                f"thread(s){guidance}"
             )
+            return EnginePath("fused", text, claim.name, guidance=guides)
         if self.fused == "always":
             raise TacitError(
-                f"The fused engine cannot run this method: {claim.reason}; use --engine cohort."
+                f"The fused engine cannot run this method: {claim.reason}; use "
+                f"{argument('engine', 'cohort')}."
             )
         size = self._block_size(running)
         blocks = "one client at a time" if size == 1 else f"blocks of {size} clients"
         blocks = f"{blocks} on {self.device}"
-        kernel = block_claim(running, self.device).kernel
-        path = f"cohort: {blocks}" if kernel is None else f"compiled: {kernel} kernel, {blocks}"
-        return f"{path} ({one_at_a_time(running) or claim.reason}){self._guidance(algorithm)}"
+        kernel = block_claim(running, self.device).name
+        reason = one_at_a_time(running) or claim.reason
+        if kernel is None:
+            text = f"cohort: {blocks} ({reason}){guidance}"
+            return EnginePath("cohort", text, reason=reason, guidance=guides)
+        text = f"compiled: {kernel} kernel, {blocks} ({reason}){guidance}"
+        return EnginePath("compiled", text, kernel, reason, guidance=guides)
 
-    def _guidance(self, algorithm: Algorithm) -> str:
-        """How tables meet, where they do."""
-        if not isinstance(algorithm.method.sync, Guided):
+    def _guidance(self, algorithm: ComposedAlgorithm) -> str:
+        """How personal tables are guided, where they are."""
+        if algorithm.method.sync.guidance is None:
             return ""
         claim = self._gate_claim(algorithm)
         if claim.kernel is not None:
-            return f"; guidance: {claim.kernel} kernel"
+            return f"; guidance: {claim.name} kernel"
         return f"; guidance: blocks of {self._block_size(algorithm)} clients ({claim.reason})"
 
-    def _fused_claim(self, algorithm: Algorithm) -> Claim:
+    def _fused_claim(self, algorithm: ComposedAlgorithm) -> Claim[TrainsClients]:
         if self.fused == "never":
             return Claim(None, "the fused kernel was not asked for")
         return fused_claim(algorithm, self.device)
 
-    def _gate_claim(self, algorithm: Algorithm) -> Claim:
+    def _gate_claim(self, algorithm: ComposedAlgorithm) -> Claim[GuidesClients]:
         if self.fused == "never":
             return Claim(None, "the fused kernel was not asked for")
         return gate_claim(algorithm, self.device)
 
-    def _block_size(self, algorithm: Algorithm) -> int:
+    def _block_size(self, algorithm: ComposedAlgorithm) -> int:
         if one_at_a_time(algorithm) is not None:
             return 1
         if self.block is not None:
@@ -99,61 +112,66 @@ class CohortEngine:
             return 1024  # a GPU wants width, and pays for it with padding
         return LINEAR_BLOCK if algorithm.method.backbone.linear else DEEP_BLOCK
 
-    def start(self, algorithm: Algorithm, train: TrainView, seed: int) -> State:
+    def start(self, algorithm: ComposedAlgorithm, train: TrainView, seed: int) -> State:
         self.describe(algorithm)
         return initial_state(algorithm, train, seed, self.dtype)
 
     def round(
         self,
-        algorithm: Algorithm,
+        algorithm: ComposedAlgorithm,
         train: TrainView,
         state: State,
         participants: Participants,
         seed: int,
     ) -> None:
         samples_U = samples_per_user(train, algorithm.method.sampling)
-        if self.device != "cpu" and algorithm.method.cold is None:  # generators learn on the host
-            settle(state, self.device)
+        if self.device != "cpu" and algorithm.cold is None:  # generators learn on the host
+            move_to_device(state, self.device)
 
-        def train_clients(running: Algorithm, who: Participants) -> Totals:
-            if self._fused_claim(running).kernel is not None:
-                return fused_round(
-                    running, train, state, who, samples_U, seed=seed, threads=self.threads
-                )
+        def train_clients(running: ComposedAlgorithm, who: Participants) -> Total:
+            kernel = self._fused_claim(running).kernel
+            if kernel is not None:
+                return kernel.train(train, state, who, samples_U, seed=seed, threads=self.threads)
             return self._block_round(running, train, state, who, samples_U, seed)
 
-        def guide_clients() -> None:
-            if self._gate_claim(algorithm).kernel is not None:
-                fused_guidance(algorithm, train, state, samples_U, seed=seed, threads=self.threads)
-            else:
-                guide(algorithm, train, state, seed, self._block_size(algorithm))
+        def play(exchange: Exchange, who: Participants) -> Total:
+            if exchange.name == TABLES:
+                return gather_tables(algorithm, train, state)
+            if exchange.name == GUIDE:
+                kernel = self._gate_claim(algorithm).kernel
+                if kernel is not None:
+                    kernel.guide(train, state, samples_U, seed=seed, threads=self.threads)
+                else:
+                    guide(algorithm, train, state, seed, self._block_size(algorithm))
+                return Total()
+            if exchange.name == FIT:
+                return train_clients(algorithm.fitting, who)
+            if algorithm.with_server_views is not None:
+                return train_on_views(
+                    algorithm,
+                    state,
+                    seed,
+                    lambda with_server_views: train_clients(with_server_views, who),
+                )
+            return train_clients(algorithm, who)
 
-        play_round(
-            algorithm,
-            train,
-            state,
-            participants,
-            seed,
-            train_clients,
-            gather=partial(gather_tables, algorithm, train, state),
-            guide=guide_clients,
-        )
+        play_round(algorithm, train, state, participants, seed, play)
 
     def _block_round(
         self,
-        algorithm: Algorithm,
+        algorithm: ComposedAlgorithm,
         train: TrainView,
         state: State,
         participants: Participants,
         samples_U: np.ndarray,
         seed: int,
-    ) -> Totals:
-        totals = Totals.empty(algorithm)
-        local, server = algorithm.method.local, algorithm.method.server
+    ) -> Total:
+        totals = Total.zeros(algorithm.summed(Exchange()))
+        local = algorithm.method.local
         # longest first: clients of a block have similar length, and the active ones stand in front
         order_P = np.argsort(-samples_U[participants.user_P], kind="stable")
         size = self._block_size(algorithm)
-        shared = {leaf: value.to(self.device) for leaf, value in state.shared.items()}
+        shared = {name: value.to(self.device) for name, value in state.shared.items()}
 
         def draw(place_B: np.ndarray) -> BlockDraws:
             return draw_block(
@@ -173,14 +191,12 @@ class CohortEngine:
         while len(order_P):
             for place_B, draws in blocks_ahead(order_P, size, draw, ahead):
                 user_B = participants.user_P[place_B]
-                past = None
+                history = None
                 if algorithm.method.items.reads_history:
-                    past = past_of_block(train, user_B, draws)
-                weight_B = np.ones(len(user_B))
-                if not isinstance(server, TableRule):
-                    weight_B *= [server.weight(int(n)) for n in train.positives.size_U[user_B]]
+                    history = history_of_block(train, user_B, draws)
+                weight_B = weights_of(algorithm, train, user_B)
                 weight_B *= participants.reports_P[place_B]
-                known = (algorithm, state, shared, user_B, draws, self.device, past, weight_B)
+                known = (algorithm, state, shared, user_B, draws, self.device, history, weight_B)
                 try:
                     run = BlockRun(*known)
                     totals.loss_sum += run.train()

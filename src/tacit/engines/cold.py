@@ -1,6 +1,6 @@
 """The server's generator beside a federation: it learns after each round, and makes rows.
 
-Its leaves are kept with the server's own state under "cold."; no client ever sees them.
+Its parameters are kept with the server's own state under "cold."; no client ever sees them.
 """
 
 from __future__ import annotations
@@ -11,14 +11,13 @@ import numpy as np
 import torch
 
 from tacit import streams
-from tacit.core.cold import ColdStart
-from tacit.core.compose import Algorithm
+from tacit.core.compose import ComposedAlgorithm
+from tacit.core.parts import ColdStart, FittedRows
 from tacit.core.types import ITEMS, Params
 from tacit.data.views import TrainView
 from tacit.engines.scoring import RowScorer, Scorer
 from tacit.engines.state import State
 from tacit.errors import TacitError
-from tacit.parts.cold.features import FittedFeatures
 from tacit.parts.sync import GUIDE
 
 PREFIX = "cold."
@@ -48,16 +47,16 @@ class ColdServer:
     """
 
     cold: ColdStart
-    algorithm: Algorithm  # on the items that exist in training
+    algorithm: ComposedAlgorithm  # on the items that exist in training
     train: TrainView  # of the whole catalogue
     feature_IF: torch.Tensor
     warm_W: np.ndarray
     learnt_L: np.ndarray  # places among `warm_W`
     seed: int
-    fitted: FittedFeatures  # makes feature rows of items from anywhere
+    fitted: FittedRows  # makes feature rows of items from anywhere
 
     @classmethod
-    def of(cls, algorithm: Algorithm, train: TrainView, seed: int) -> ColdServer:
+    def of(cls, algorithm: ComposedAlgorithm, train: TrainView, seed: int) -> ColdServer:
         cold = algorithm.method.cold
         assert cold is not None
         if ITEMS not in algorithm.shared:
@@ -78,7 +77,7 @@ class ColdServer:
         return np.setdiff1d(np.arange(self.train.n_items), self.warm_W)
 
     def begin(self, state: State) -> None:
-        """First leaves, before the first round."""
+        """First parameters, before the first round."""
         self._keep(state, self._first() if self.cold.lasts else {})
 
     def _first(self) -> Params:
@@ -87,7 +86,7 @@ class ColdServer:
 
     def after_round(self, state: State) -> None:
         """Learn from the table that the round left."""
-        self._keep(state, self._fitted(state, self.leaves(state)) if self.cold.lasts else {})
+        self._keep(state, self._fitted(state, self.parameters(state)) if self.cold.lasts else {})
 
     def _fitted(self, state: State, p: Params) -> Params:
         number = state.round_number
@@ -96,19 +95,19 @@ class ColdServer:
         feature_LF = self.feature_IF[self.warm_W[self.learnt_L]].to(table_LD)
         return self.cold.fit(p, table_LD, feature_LF, number, generator)
 
-    def leaves(self, state: State) -> Params:
-        """The generator's own leaves in a state, or made from its table."""
+    def parameters(self, state: State) -> Params:
+        """The generator's own parameters in a state, or made from its table."""
         if not self.cold.lasts:
             return self._fitted(state, self._first())
         return {
-            name.removeprefix(PREFIX): leaf
-            for name, leaf in state.server.items()
+            name.removeprefix(PREFIX): parameter
+            for name, parameter in state.server.items()
             if name.startswith(PREFIX)
         }
 
     def _keep(self, state: State, p: Params) -> None:
-        others = {n: leaf for n, leaf in state.server.items() if not n.startswith(PREFIX)}
-        state.server = others | {f"{PREFIX}{name}": leaf for name, leaf in p.items()}
+        others = {n: parameter for n, parameter in state.server.items() if not n.startswith(PREFIX)}
+        state.server = others | {f"{PREFIX}{name}": parameter for name, parameter in p.items()}
         if GUIDE in self.algorithm.shared:  # clients are pulled to these
             state.shared[GUIDE] = self.rows(state, self.warm_W)
 
@@ -129,9 +128,9 @@ class ColdServer:
             stream = state.round_number * DRAWS + draw
             drawn = streams.normals(self.seed, streams.COLD, stream, key_C, noise * width)
             noise_CND = torch.from_numpy(drawn).view(len(key_C), noise, width)
-        return self.cold.generate(self.leaves(state), feature_CF.to(table), noise_CND.to(table)).to(
-            table
-        )
+        return self.cold.generate(
+            self.parameters(state), feature_CF.to(table), noise_CND.to(table)
+        ).to(table)
 
     def scorer(self, state: State, draw: int = 0, together: bool = False) -> ColdScorer:
         """Scores of the cold items with generated rows; of warm ones too where asked for."""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 import torch
 
 from tacit.engines.state import State
-from tacit.errors import NoRoomError
+from tacit.errors import NoRoomError, argument
 
 # Threads: compiled work on chunks of users is spread over them, and torch has one.
 #
@@ -59,7 +59,7 @@ def each_chunk(kernel: Callable[..., None], chunks: int, threads: int, *argument
 # Where a population lives: on the GPU that trains it, if it fits there.
 
 
-def settle(state: State, device: str) -> None:
+def move_to_device(state: State, device: str) -> None:
     """Move a population to the device, to stay there between rounds; one that is too large for it
     stays in the host's memory, and its blocks travel.
 
@@ -67,13 +67,15 @@ def settle(state: State, device: str) -> None:
     device is left to the blocks.
 
     >>> state = State({"items": torch.ones(2, 1)}, {})
-    >>> settle(state, "meta")
+    >>> move_to_device(state, "meta")
     >>> state.shared["items"].device.type
     'meta'
     """
-    leaves = [*state.shared.values(), *state.private.values(), *state.moments.values()]
-    away = [leaf for leaf in leaves if leaf.device.type != torch.device(device).type]
-    needed = sum(leaf.numel() * leaf.element_size() for leaf in away)
+    parameters = [*state.shared.values(), *state.private.values(), *state.optimizer.values()]
+    away = [
+        parameter for parameter in parameters if parameter.device.type != torch.device(device).type
+    ]
+    needed = sum(parameter.numel() * parameter.element_size() for parameter in away)
     if not away or needed > _room(device):
         return
     try:
@@ -81,7 +83,7 @@ def settle(state: State, device: str) -> None:
     except torch.OutOfMemoryError:  # another process was quicker
         return
     state.shared, state.private, state.broadcast = here.shared, here.private, here.broadcast
-    state.moments, state.server = here.moments, here.server
+    state.optimizer, state.server = here.optimizer, here.server
 
 
 def halved(block: int, device: str) -> int:
@@ -91,11 +93,12 @@ def halved(block: int, device: str) -> int:
     4
     >>> halved(1, "cuda")
     Traceback (most recent call last):
-    tacit.errors.NoRoomError: One client alone does not fit the memory of cuda; use --device cpu.
+    tacit.errors.NoRoomError: One client alone does not fit the memory of cuda; use device='cpu'.
     """
     if block == 1:
         raise NoRoomError(
-            f"One client alone does not fit the memory of {device}; use --device cpu."
+            f"One client alone does not fit the memory of {device}; use "
+            f"{argument('device', 'cpu')}."
         )
     return block // 2
 
@@ -107,13 +110,15 @@ def room_on(device: str) -> Iterator[None]:
     >>> with room_on("gpu"):
     ...     raise torch.OutOfMemoryError("Tried to allocate 22.77 GiB")
     Traceback (most recent call last):
-    tacit.errors.NoRoomError: The memory of gpu ran out; stop other work there, or use --device cpu.
+    tacit.errors.NoRoomError: The memory of gpu ran out; stop other work there, or use \
+device='cpu'.
     """
     try:
         yield
     except torch.OutOfMemoryError as error:
         raise NoRoomError(
-            f"The memory of {device} ran out; stop other work there, or use --device cpu."
+            f"The memory of {device} ran out; stop other work there, or use "
+            f"{argument('device', 'cpu')}."
         ) from error
 
 

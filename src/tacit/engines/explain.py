@@ -8,28 +8,16 @@ and router see zeros in its place.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.core.compose import Algorithm
-from tacit.core.method import Method
+from tacit.core.capabilities import routed_views
+from tacit.core.compose import ComposedAlgorithm
+from tacit.core.method import AnyMethod
 from tacit.core.parts import ItemEncoder
 from tacit.core.types import Params
-from tacit.parts.mixture import Mixture
-
-
-@runtime_checkable
-class Fused(ItemEncoder, Protocol):
-    """An item encoder that reads content beside ids, and can be asked to leave an input out."""
-
-    @property
-    def inputs(self) -> tuple[str, ...]: ...
-    @property
-    def without(self) -> tuple[str, ...]: ...
-    def projected(self, p: Params, id_ND: Tensor) -> dict[str, Tensor]: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +36,7 @@ class Explained:
     input_NM: np.ndarray
 
 
-def fused(method: object) -> Fused | None:
+def fused(method: AnyMethod) -> ItemEncoder | None:
     """The encoder of a method that makes items from ids and content; None for all others.
 
     >>> from tacit.methods import fcf
@@ -56,12 +44,11 @@ def fused(method: object) -> Fused | None:
     >>> fused(fcf()) is None, fused(fedmr(fcf())).inputs
     (True, ('id', 'text', 'image'))
     """
-    if not isinstance(method, Method) or not isinstance(method.items, Fused):
-        return None
-    return method.items if len(method.items.inputs) > 1 else None
+    items = None if method.composed is None else method.composed.items
+    return items if items is not None and len(items.inputs) > 1 else None
 
 
-def views_of(method: object) -> tuple[str, ...]:
+def views_of(method: AnyMethod) -> tuple[str, ...]:
     """The names of the views that a method's router weighs; none without a mixture, or with one
     that may mix in its own way.
 
@@ -70,21 +57,26 @@ def views_of(method: object) -> tuple[str, ...]:
     >>> views_of(fedmr(fcf()))
     ('sum', 'perceptron', 'gate')
     """
-    items = method.items if isinstance(method, Method) else None
-    return tuple(view.name for view in items.views_of) if type(items) is Mixture else ()
+    encoder = None if method.composed is None else routed_views(method.composed.items)
+    return () if encoder is None else encoder.view_names
 
 
 @torch.no_grad()
-def explain(algorithm: Algorithm, p: Params, item_N: np.ndarray) -> Explained:
-    """What brings the logits of some items, for the client with the leaves `p`."""
+def explain(algorithm: ComposedAlgorithm, p: Params, item_N: np.ndarray) -> Explained:
+    """What brings the logits of some items, for the client with the parameters `p`."""
     encoder = fused(algorithm.method)
     if encoder is None:
         raise ValueError("this method reads nothing of an item but its id")
     items = torch.from_numpy(np.asarray(item_N, dtype=np.int64))
-    rows = {leaf: p[leaf][items] for leaf in (*algorithm.row_leaves, *algorithm.content)}
+    rows = {
+        parameter: p[parameter][items]
+        for parameter in (*algorithm.row_parameters, *algorithm.content)
+    }
     here = {**p, **rows}
-    logit_N = algorithm.score(here)
-    input_MN = [logit_N - _without(algorithm, encoder, name).score(here) for name in encoder.inputs]
+    logit_N = algorithm.logits(here)
+    input_MN = [
+        logit_N - _without(algorithm, encoder, name).logits(here) for name in encoder.inputs
+    ]
     weight_NV, view_NV = _views(algorithm, here, logit_N)
     return Explained(
         views_of(algorithm.method),
@@ -96,19 +88,19 @@ def explain(algorithm: Algorithm, p: Params, item_N: np.ndarray) -> Explained:
     )
 
 
-def _without(algorithm: Algorithm, encoder: Fused, name: str) -> Algorithm:
+def _without(algorithm: ComposedAlgorithm, encoder: ItemEncoder, name: str) -> ComposedAlgorithm:
     less = replace(encoder, without=(*encoder.without, name))  # type: ignore[type-var]
     return replace(algorithm, method=replace(algorithm.method, items=less))
 
 
-def _views(algorithm: Algorithm, p: Params, logit_N: Tensor) -> tuple[Tensor, Tensor]:
-    encoder, read = algorithm.method.items, algorithm.method.sync.read
-    if type(encoder) is not Mixture:
+def _views(algorithm: ComposedAlgorithm, p: Params, logit_N: Tensor) -> tuple[Tensor, Tensor]:
+    encoder, read = routed_views(algorithm.method.items), algorithm.method.sync.read
+    if encoder is None:
         nothing = logit_N.new_zeros(len(logit_N), 0)
         return nothing, nothing
-    count = len(encoder.views_of)
-    view_NW, past = encoder.views(p, read(p)), encoder.seen(algorithm.past(p, read))
-    weight = logit_N.new_ones(1) if count == 1 else encoder.weights(p, view_NW, past)
+    count = len(encoder.view_names)
+    view_NW, history = encoder.views(p, read(p)), encoder.seen(algorithm.history_rows(p, read))
+    weight = logit_N.new_ones(1) if count == 1 else encoder.weights(p, view_NW, history)
     weight_NV = weight.expand(len(logit_N), count)
     brought = []
     for place in range(count):

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 
-from tacit.core.compose import Algorithm, compose
-from tacit.core.custom import DirectMethod
+from tacit.core.compose import ComposedAlgorithm, compose
+from tacit.core.custom import CustomAlgorithm
 from tacit.core.types import Params, Task
 from tacit.data.views import Lists, TrainView
-from tacit.engines.custom import DirectEngine, DirectScorer
+from tacit.engines.custom import CustomScorer
 from tacit.engines.loop import LoopEngine
-from tacit.engines.participation import Participants
 from tacit.engines.scoring import Scorer
 from tacit.engines.state import State
 
-# A person who joined after training: private parts are fitted, shared ones stay as they are.
+
+@dataclass(frozen=True, eq=False)
+class Newcomer:
+    """A federation of one: user 0 is the newcomer."""
+
+    algorithm: ComposedAlgorithm
+    state: State
+    positives: Lists
 
 
 def newcomer_scores(
-    algorithm: Algorithm,
+    algorithm: ComposedAlgorithm,
     shared: Params,
     history: np.ndarray,
     *,
@@ -42,17 +48,8 @@ def newcomer_scores(
     return Scorer(one.algorithm, one.state, positives=one.positives)(np.array([0]))[0]
 
 
-@dataclass(frozen=True, eq=False)
-class Newcomer:
-    """A federation of one: user 0 is the newcomer."""
-
-    algorithm: Algorithm
-    state: State
-    positives: Lists
-
-
 def fit_newcomer(
-    algorithm: Algorithm,
+    algorithm: ComposedAlgorithm,
     shared: Params,
     history: np.ndarray,
     *,
@@ -74,58 +71,51 @@ def fit_newcomer(
     (1, [1])
     """
     alone = compose(algorithm.method, Task(1, algorithm.task.n_items, algorithm.task.content))
-    train = TrainView(
-        algorithm.task.n_items,
-        Lists(np.array([0, len(history)]), np.ascontiguousarray(history, dtype=np.int64)),
-        np.array([name], dtype=np.uint64),
-        Lists.empty(1),
-    )
+    train = _alone(algorithm.task.n_items, history, name)
     frozen = frozenset(shared)
     if algorithm.method.sync.scores_with == "tuned":
-        frozen -= set(algorithm.row_leaves)
-    dtype = next(iter(shared.values())).dtype if shared else torch.float32
-    engine = LoopEngine(dtype, frozen)
-    state = engine.start(alone, train, seed)
-    state.shared = {leaf: value.clone() for leaf, value in shared.items()}
-    for leaf, init in alone.private.items():
+        frozen -= set(algorithm.row_parameters)
+    still = replace(alone, frozen=frozen)
+    engine = LoopEngine(next(iter(shared.values())).dtype if shared else torch.float32)
+    state = engine.start(still, train, seed)
+    state.shared = {parameter: value.clone() for parameter, value in shared.items()}
+    for parameter, init in alone.private.items():
         if init.like in shared:  # what began as the global table begins as today's
-            state.private[leaf][0] = shared[init.like]
+            state.private[parameter][0] = shared[init.like]
     for _ in range(rounds):
-        engine.train_alone(alone, train, state, seed)
-    return Newcomer(alone, state, train.positives)
+        engine.train_alone(still, train, state, seed)
+    return Newcomer(still, state, train.positives)
 
 
-# A person who joined after training, for methods that speak for themselves.
-
-NO_PLACE = -1
-
-
-def direct_newcomer_scores(
-    method: DirectMethod,
+def custom_newcomer_scores(
+    algorithm: CustomAlgorithm,
     shared: Params,
     history: np.ndarray,
     *,
-    n_items: int,
     name: int,
     seed: int,
     rounds: int,
 ) -> np.ndarray:
-    """Logits over the catalogue for one new history, after `rounds` local rounds; nothing is sent.
+    """The same for a custom algorithm.
 
-    The server is told no place for the newcomer, and its leaves stay as they are.
+    The server is told no index for the newcomer, and its parameters stay as they are.
     """
-    train = TrainView(
+    alone = algorithm.method.algorithm(Task(1, algorithm.task.n_items))
+    train = _alone(algorithm.task.n_items, history, name)
+    dtype = next((parameter.dtype for parameter in shared.values()), torch.float32)
+    engine = LoopEngine(dtype)
+    state = engine.start(alone, train, seed)
+    state.shared = shared
+    for _ in range(rounds):
+        engine.train_alone(alone, train, state, seed)
+    return CustomScorer(alone, train, state, newcomer=True)(np.array([0]))[0]
+
+
+def _alone(n_items: int, history: np.ndarray, name: int) -> TrainView:
+    items = np.ascontiguousarray(history, dtype=np.int64)
+    return TrainView(
         n_items,
-        Lists(np.array([0, len(history)]), np.ascontiguousarray(history, dtype=np.int64)),
+        Lists(np.array([0, len(items)]), items),
         np.array([name], dtype=np.uint64),
         Lists.empty(1),
     )
-    dtype = next((leaf.dtype for leaf in shared.values()), torch.float32)
-    engine = DirectEngine(dtype, block=1)
-    state = engine.start(method, train, seed)
-    state.shared = shared
-    silent = Participants(np.array([0]), np.array([False]))  # plays, and its upload never comes
-    for _ in range(rounds):
-        engine.clients(method, train, state, silent, seed, place=NO_PLACE)
-        state.round_number += 1
-    return DirectScorer(method, train, state, place=NO_PLACE)(np.array([0]))[0]

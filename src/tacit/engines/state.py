@@ -9,42 +9,15 @@ import numpy as np
 import torch
 
 from tacit import streams
-from tacit.core.capabilities import stacked_slots
-from tacit.core.compose import Algorithm
-from tacit.core.parts import GradientRule
-from tacit.core.types import ITEMS, Init, Params
+from tacit.core.algorithm import Algorithm
+from tacit.core.capabilities import stacked_optimizer_state
+from tacit.core.central import Fitted
+from tacit.core.compose import ComposedAlgorithm
+from tacit.core.types import ITEMS, Initializer, Params, draw_parameter
 from tacit.data.sampling import REDRAW_CODES, Sampling, samples_per_user
-from tacit.data.views import TrainView
-from tacit.errors import TacitError
+from tacit.data.views import Lists, TrainView
+from tacit.errors import TacitError, argument
 from tacit.memory import available_bytes
-
-# Values of leaves, drawn by the law that declares them and keyed by whose they are.
-
-
-def draw_leaf(
-    init: Init, seed: int, purpose: int, stream: int, name_U: np.ndarray, dtype: torch.dtype
-) -> torch.Tensor:
-    """One value for each name, stacked: (U, ...). `stream` tells leaves (and rounds) apart.
-
-    With `same=True` the value belongs to nobody and is the same for every name.
-
-    >>> two = draw_leaf(Init((3,), "normal"), 0, 1, 5, np.array([7, 9], np.uint64), torch.float64)
-    >>> one = draw_leaf(Init((3,), "normal"), 0, 1, 5, np.array([9], np.uint64), torch.float64)
-    >>> bool((two[1] == one[0]).all())
-    True
-    """
-    shape = (len(name_U), *init.shape)
-    if init.law == "zeros":
-        return torch.zeros(shape, dtype=dtype)
-    drawn_U = np.zeros(1, dtype=np.uint64) if init.same else name_U
-    if init.law == "normal":
-        value = streams.normals(seed, purpose, stream, drawn_U, init.count) * init.scale
-    else:
-        unit = streams.uniforms(seed, purpose, stream, drawn_U, init.count)
-        value = (2.0 * unit - 1.0) * init.scale
-    drawn = torch.from_numpy(value.reshape(len(drawn_U), *init.shape)).to(dtype)
-    return drawn.expand(shape).clone() if init.same else drawn
-
 
 # The rows that clients last tuned: what a replace-every-round method must keep, and no more.
 
@@ -112,20 +85,6 @@ class TunedRows:
         self.count_U[user] = len(item_R)
 
 
-def kernel_arguments(
-    tuned: TunedRows | None, kind: np.dtype
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, bool]:
-    """Tuned rows as kernels take them: starts, counts, items, values, and whether there are any.
-
-    >>> kernel_arguments(None, np.dtype(np.float32))[-1]
-    False
-    """
-    if tuned is None:
-        none = np.zeros(1, dtype=np.int64)
-        return none, none, np.zeros(1, np.int32), np.zeros((1, 1), kind), False
-    return tuned.start_U1, tuned.count_U, tuned.item_C, tuned.value_CD.numpy(), True
-
-
 # The state of a federation between two rounds, and how it begins.
 
 
@@ -145,46 +104,54 @@ class State:
     broadcast: torch.Tensor | None = None
     tuned: TunedRows | None = None
     fresh_U: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
-    moments: Params = field(default_factory=dict)  # persistent optimiser state, stacked over users
-    server: Params = field(default_factory=dict)  # the server's own optimiser state: "leaf/slot"
+    optimizer: Params = field(
+        default_factory=dict
+    )  # persistent optimiser state, stacked over users
+    server: Params = field(
+        default_factory=dict
+    )  # the server's own optimiser state: "parameter/state"
     loss: float = float("nan")  # mean training loss of the last round
+    fitted: Fitted | None = None  # what a central method made of all histories
 
     @property
     def on_host(self) -> bool:
-        """Whether no leaf is on a GPU."""
-        return not any(leaf.is_cuda for leaf in (*self.shared.values(), *self.private.values()))
+        """Whether no parameter is on a GPU."""
+        return not any(
+            parameter.is_cuda for parameter in (*self.shared.values(), *self.private.values())
+        )
 
     def on(self, device: str) -> State:
-        """The same state with its leaves on a device; those that are there are not copied. Rows
+        """The same state with its parameters on a device; those that are there are not copied. Rows
         that clients tuned for themselves stay in the host's memory, where single users read them.
         """
         return replace(
             self,
-            shared={name: leaf.to(device) for name, leaf in self.shared.items()},
-            private={name: leaf.to(device) for name, leaf in self.private.items()},
+            shared={name: parameter.to(device) for name, parameter in self.shared.items()},
+            private={name: parameter.to(device) for name, parameter in self.private.items()},
             broadcast=None if self.broadcast is None else self.broadcast.to(device),
-            moments={name: leaf.to(device) for name, leaf in self.moments.items()},
-            server={name: leaf.to(device) for name, leaf in self.server.items()},
+            optimizer={name: parameter.to(device) for name, parameter in self.optimizer.items()},
+            server={name: parameter.to(device) for name, parameter in self.server.items()},
         )
 
     def copy(self) -> State:
         return State(
-            {name: leaf.clone() for name, leaf in self.shared.items()},
-            {name: leaf.clone() for name, leaf in self.private.items()},
+            {name: parameter.clone() for name, parameter in self.shared.items()},
+            {name: parameter.clone() for name, parameter in self.private.items()},
             self.round_number,
             None if self.broadcast is None else self.broadcast.clone(),
             None if self.tuned is None else self.tuned.copy(),
             self.fresh_U.copy(),
-            {name: leaf.clone() for name, leaf in self.moments.items()},
-            {name: leaf.clone() for name, leaf in self.server.items()},
+            {name: parameter.clone() for name, parameter in self.optimizer.items()},
+            {name: parameter.clone() for name, parameter in self.server.items()},
             self.loss,
+            self.fitted,
         )
 
 
 def require_clients_memory(
-    algorithm: Algorithm, train: TrainView, dtype: torch.dtype, copies: int = 1
+    algorithm: ComposedAlgorithm, train: TrainView, dtype: torch.dtype, copies: int = 1
 ) -> None:
-    """Refuse a population whose private leaves and tuned rows do not fit, and say what would.
+    """Refuse a population whose private parameters and tuned rows do not fit, and say what would.
 
     A run holds two copies: the state of the last round, and that of the selected one.
     """
@@ -202,7 +169,7 @@ def require_clients_memory(
     raise TacitError(
         f"What {train.n_users} clients keep ({method.backbone.dim} wide) needs "
         f"{needed / 1e9:.1f} GB of memory but only {free / 1e9:.1f} GB are free; about "
-        f"{int(share * train.n_users)} users (--min-user) or backbone.dim="
+        f"{int(share * train.n_users)} users ({argument('min_user')}) or backbone.dim="
         f"{int(share * method.backbone.dim)} would fit, or a method without a personal table."
     )
 
@@ -210,8 +177,10 @@ def require_clients_memory(
 def initial_state(
     algorithm: Algorithm, train: TrainView, seed: int, dtype: torch.dtype = torch.float32
 ) -> State:
-    """Every leaf at its first value; a user's values depend on the user's id, not on its place."""
-    require_clients_memory(algorithm, train, dtype)
+    """Every parameter at its first value; a user's depend on the user's id, not on its index."""
+    composed = algorithm.composition
+    if composed is not None:
+        require_clients_memory(composed, train, dtype)
     nobody = np.zeros(1, dtype=np.uint64)
     shared = {
         name: first_values(init, name, seed, nobody, dtype)[0]
@@ -219,13 +188,25 @@ def initial_state(
     }
     private: Params = {}
     for name, init in algorithm.private.items():
-        if init.same:  # drawn once: a table for each user is large
+        if name in algorithm.history_parameters:
+            first = first_values(init, name, seed, nobody, dtype)[0]
+            private[name] = first_history_rows(init, first, train.positives)
+        elif init.same:  # drawn once: a table for each user is large
             first = first_values(init, name, seed, nobody, dtype)[0]
             private[name] = first.expand(train.n_users, *init.shape).clone()
         else:
             private[name] = first_values(init, name, seed, train.user_key_U, dtype)
     state = State(shared, private, fresh_U=np.zeros(train.n_users, dtype=bool))
-    method = algorithm.method
+    if composed is not None:
+        _begin_composed(composed, train, state, dtype)
+    return state
+
+
+def _begin_composed(
+    algorithm: ComposedAlgorithm, train: TrainView, state: State, dtype: torch.dtype
+) -> None:
+    """Rows that clients tune for themselves, and optimizer state that lasts."""
+    method, shared = algorithm.method, state.shared
     if method.sync.scores_with == "tuned":
         state.broadcast = shared[ITEMS].clone()
         state.tuned = TunedRows.allocate(
@@ -237,35 +218,50 @@ def initial_state(
             method.sync.rows,
         )
     if method.local.model.lifetime == "persistent":
-        state.moments = _initial_moments(algorithm, state, train.n_users)
-    if isinstance(method.server, GradientRule):
-        for leaf in sorted(algorithm.held):
-            optimiser = method.server.optimiser(leaf in algorithm.row_leaves)
-            for slot, start in optimiser.init(shared[leaf], 0).items():
-                state.server[f"{leaf}/{slot}"] = start
-    return state
+        state.optimizer = _initial_optimizer_state(algorithm, state, train.n_users)
+    gradients = method.server.gradients
+    for name in sorted(algorithm.gradients_only) if gradients is not None else ():
+        assert gradients is not None
+        optimiser = gradients.optimiser(name in algorithm.row_parameters)
+        for key, start in optimiser.init(shared[name], 0).items():
+            state.server[f"{name}/{key}"] = start
+
+
+def first_history_rows(init: Initializer, first: torch.Tensor, positives: Lists) -> torch.Tensor:
+    """The rows of all histories at the beginning; `first` is the table that all begin with.
+
+    >>> lists = Lists(np.array([0, 1, 3]), np.array([2, 0, 2]))
+    >>> first = torch.tensor([[5.0], [6.0], [7.0]])
+    >>> same = Initializer((3, 1), "uniform", same=True)
+    >>> first_history_rows(same, first, lists).flatten().tolist()
+    [7.0, 5.0, 7.0]
+    """
+    if not init.same:
+        raise ValueError("a parameter that is kept by history must begin the same for all clients")
+    return first[torch.from_numpy(positives.item_N)]
 
 
 def first_values(
-    init: Init, leaf: str, seed: int, name_U: np.ndarray, dtype: torch.dtype
+    init: Initializer, name: str, seed: int, name_U: np.ndarray, dtype: torch.dtype
 ) -> torch.Tensor:
-    """The first value of a leaf for each name, stacked: a pure function of the seed.
+    """The first value of a parameter for each name, stacked: a pure function of the seed.
 
-    >>> first_values(Init((2,)), "user", 0, np.zeros(1, dtype=np.uint64), torch.float32).tolist()
+    >>> nobody = np.zeros(1, dtype=np.uint64)
+    >>> first_values(Initializer((2,)), "user", 0, nobody, torch.float32).tolist()
     [[0.0, 0.0]]
     """
-    stream = streams.name_of(init.like or leaf)
-    return draw_leaf(init, seed, streams.INIT, stream, name_U, dtype)
+    stream = streams.name_of(init.like or name)
+    return draw_parameter(init, seed, streams.INIT, stream, name_U, dtype)
 
 
-def _initial_moments(algorithm: Algorithm, state: State, n_users: int) -> Params:
-    moments: Params = {}
-    for leaf in algorithm.model_leaves:
+def _initial_optimizer_state(algorithm: ComposedAlgorithm, state: State, n_users: int) -> Params:
+    optimizer: Params = {}
+    for name in algorithm.model_parameters:
         value = (
-            state.private[leaf]
-            if leaf in state.private
-            else state.shared[leaf].expand(n_users, *state.shared[leaf].shape)
+            state.private[name]
+            if name in state.private
+            else state.shared[name].expand(n_users, *state.shared[name].shape)
         )
-        for slot, start in stacked_slots(algorithm.optimiser(leaf), value).items():
-            moments[f"{leaf}/{slot}"] = start.clone()
-    return moments
+        for key, start in stacked_optimizer_state(algorithm.optimiser(name), value).items():
+            optimizer[f"{name}/{key}"] = start.clone()
+    return optimizer

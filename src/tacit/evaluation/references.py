@@ -64,7 +64,7 @@ class Share:
     adds: Mapping[str, float]
 
 
-def by_warmth(
+def by_seen(
     ranks: Ranks,
     popularity_I: np.ndarray,
     cutoffs: Iterable[int] = (10,),
@@ -76,7 +76,7 @@ def by_warmth(
     Where a user has held-out items of both kinds, those of the other kind are plain candidates.
 
     >>> ranks = Ranks(*np.array([[0, 1], [0, 1], [0, 90], [0, 0], [99, 99]]), "test", "full")
-    >>> shares = by_warmth(ranks, popularity_I=np.array([5, 0]), names=("HR",))
+    >>> shares = by_seen(ranks, popularity_I=np.array([5, 0]), names=("HR",))
     >>> shares["warm"]
     Share(users=1, held_out=1, values={'HR@10': 1.0}, adds={'HR@10': 0.5})
     >>> shares["unseen"].values

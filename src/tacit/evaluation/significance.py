@@ -1,4 +1,4 @@
-"""Is a difference more than luck? Users are resampled; seeds are averaged, their spread apart."""
+"""Is a difference significant? Users are resampled; seeds are averaged, their spread apart."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtrit
 
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import per_user
@@ -58,6 +57,8 @@ class Spread:
         """
         if self.deviation is None:
             return None
+        from scipy.special import stdtrit  # slow to import, and one seed needs none
+
         quantile = float(stdtrit(self.seeds - 1, (1 + level) / 2))
         return quantile * self.deviation / self.seeds**0.5
 

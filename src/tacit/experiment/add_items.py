@@ -12,22 +12,20 @@ import torch
 from tacit import streams
 from tacit.content.recipes import TITLE, Given, NewTable, new_tables, optional_columns, recipes_of
 from tacit.content.sources import read_items
-from tacit.core.cold import ColdStart
 from tacit.core.compose import compose
-from tacit.core.method import Method
+from tacit.core.parts import ColdStart
 from tacit.core.types import Task
 from tacit.data.dataset import Modalities
 from tacit.engines.cold import ColdServer
 from tacit.engines.device import one_torch_thread
 from tacit.engines.state import State
-from tacit.errors import TacitError
+from tacit.errors import TacitError, argument
 from tacit.experiment.catalogue import NewItems, read_catalogue, refuse_known, write_version
 from tacit.experiment.checkpoint import load_model
 from tacit.experiment.data_record import prepare_again
 from tacit.experiment.folder import RunFolder, only_process
 from tacit.experiment.prepare import Prepared
 from tacit.experiment.spec import Experiment
-from tacit.parts.mixture import Mixture
 
 # A finished run's generator, for whoever wants rows of it: attacks, maps, new items.
 
@@ -83,15 +81,15 @@ def load_cold_model(folder: str | Path) -> ColdModel:
     """
     run_folder = RunFolder(Path(folder))
     experiment = run_folder.experiment()
-    result = run_folder.result()
-    method = experiment.method
-    if not isinstance(method, Method) or method.cold is None:
+    record = run_folder.record()
+    method = experiment.method.composed
+    if method is None or method.cold is None:
         raise TacitError(
             f"The run at {str(run_folder.path)!r} ({experiment.label}) makes no rows for new "
-            "items; train with a generator, for example --with mdifffr."
+            f"items; train with a generator, for example {argument('plugins', 'mdifffr')}."
         )
     state = load_model(run_folder)
-    prepared = prepare_again(experiment, run_folder, result)
+    prepared = prepare_again(experiment, run_folder, record)
     train = prepared.split.train
     algorithm = compose(method, Task.of(train.existing()))
     server = ColdServer.of(algorithm, train, experiment.seed)
@@ -139,7 +137,7 @@ def add_items(
     >>> added.version, added.without, [line.title for line in best if line.item == "x" and line.new]
     (1, ('y',), ['Quiet Harbour'])
     """
-    RunFolder(Path(folder)).result()  # whoever gives no finished run is told so, and nothing else
+    RunFolder(Path(folder)).record()  # whoever gives no finished run is told so, and nothing else
     with only_process(Path(folder)):
         return _added(RunFolder(Path(folder)), Path(items), given or Given(), id_column)
 
@@ -209,7 +207,7 @@ def _rows(model: ColdModel, content: Modalities, ids: tuple[str, ...]) -> torch.
 def _refuse_controls(model: ColdModel) -> None:
     """Controls that tie numbers to places in the training catalogue have none for anybody else."""
     items = model.server.algorithm.method.items
-    if model.cold.features.kind == "random" or (isinstance(items, Mixture) and items.shuffled):
+    if model.cold.features.kind == "random" or items.shuffled:
         raise TacitError(
             f"{model.label} is a control that gives every training item numbers of another origin "
             "in place of its content, so it has none for new items; use a run that reads content."

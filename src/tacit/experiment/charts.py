@@ -10,13 +10,15 @@ import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import matplotlib
 from markupsafe import Markup
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
 from tacit.files import whole_file
+
+if TYPE_CHECKING:  # a report has charts of its own and never draws with matplotlib
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 # How every figure looks, and how it reaches the disk: PNG to look at, SVG to print.
 
@@ -54,6 +56,8 @@ def new_figure(
     >>> len(axes), figure.get_size_inches().tolist()
     (3, [10.4, 8.0])
     """
+    from matplotlib.figure import Figure
+
     across = min(panels, columns)
     down = -(-panels // across)
     figure = Figure(figsize=(width * across, height * down), layout="constrained")
@@ -102,6 +106,8 @@ def save_figure(figure: Figure, stem: Path) -> list[Path]:
     ...     [path.name for path in save_figure(figure, Path(folder) / "one")]
     ['one.png', 'one.svg']
     """
+    import matplotlib
+
     written = []
     nobody: dict[str, dict[str, str | None]] = {"png": {"Software": None}, "svg": {"Date": None}}
     with matplotlib.rc_context({"svg.hashsalt": "tacit"}):

@@ -17,7 +17,7 @@ from safetensors.torch import load_file, save_file
 
 from tacit.core.types import Params
 from tacit.engines.state import State, TunedRows
-from tacit.errors import TacitError
+from tacit.errors import TacitError, argument
 from tacit.experiment.data_record import DataRecord
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.sealed import (
@@ -48,10 +48,10 @@ class _Sidecar(BaseModel):
 def save_state(folder: Path, state: State, note: dict[str, Any]) -> None:
     """Write a state and a note beside it; older tensor files go away once the new pair stands."""
     make_folder(folder)
-    tensors = {f"shared.{name}": leaf for name, leaf in state.shared.items()}
-    tensors |= {f"private.{name}": leaf for name, leaf in state.private.items()}
-    tensors |= {f"moments.{name}": leaf for name, leaf in state.moments.items()}
-    tensors |= {f"server.{name}": leaf for name, leaf in state.server.items()}
+    tensors = {f"shared.{name}": parameter for name, parameter in state.shared.items()}
+    tensors |= {f"private.{name}": parameter for name, parameter in state.private.items()}
+    tensors |= {f"moments.{name}": parameter for name, parameter in state.optimizer.items()}
+    tensors |= {f"server.{name}": parameter for name, parameter in state.server.items()}
     tensors["fresh"] = torch.from_numpy(state.fresh_U)
     if state.broadcast is not None:
         tensors["broadcast"] = state.broadcast
@@ -124,10 +124,10 @@ def load_model(folder: RunFolder) -> State:
     assert saved is not None
     state, note = saved
     record = DataRecord.read(folder)
-    if record is not None and note.get("data") != record.digest.mark:
+    if record is not None and note.get("data") != record.digest.value:
         raise TacitError(
             f"The model in {str(folder.model_dir)!r} was trained on other data than "
-            "data/digest.json says; train again into another --out."
+            f"data/digest.json says; train again into another {argument('out')}."
         )
     return state
 
@@ -135,7 +135,7 @@ def load_model(folder: RunFolder) -> State:
 def load_pair(
     folder: Path, expected: dict[str, tuple[int, ...]]
 ) -> tuple[State, State | None, dict[str, Any]] | None:
-    """The last state, the selected one and the note of a run whose leaves have these shapes."""
+    """The last state, the selected one and the note of a run whose parameters have these shapes."""
     saved = load_state(folder / "last")
     best = load_state(folder / "best")
     if saved is None:
@@ -159,11 +159,11 @@ def load_pair(
                 f"The checkpoint in {str(folder)!r} is damaged (its best round is {chosen}, and "
                 f"should be {note['selected_round']}); remove that folder to begin the run anew."
             )
-    leaves = {**state.shared, **state.private}
-    found = {name: tuple(leaf.shape) for name, leaf in leaves.items()}
+    parameters = {**state.shared, **state.private}
+    found = {name: tuple(parameter.shape) for name, parameter in parameters.items()}
     if expected != found:
         raise TacitError(
-            f"The checkpoint in {str(folder)!r} belongs to another experiment: its leaves are "
+            f"The checkpoint in {str(folder)!r} belongs to another experiment: its parameters are "
             f"{found}, this one has {expected}; remove that folder to begin anew."
         )
     return state, None if best is None else best[0], note
@@ -193,7 +193,7 @@ def _state_of(sidecar: _Sidecar, tensors: Params) -> State:
         broadcast=tensors.get("broadcast"),
         tuned=tuned,
         fresh_U=np.array(tensors["fresh"].numpy(), dtype=bool),
-        moments=group["moments"],
+        optimizer=group["moments"],
         server=group["server"],
         loss=sidecar.loss,
     )

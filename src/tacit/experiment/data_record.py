@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -13,9 +11,10 @@ from pydantic import TypeAdapter, ValidationError
 from tacit.data.digest import DataDigest, changed_names
 from tacit.data.protocol import Protocol
 from tacit.data.split import split_dataset
-from tacit.errors import TacitError
-from tacit.experiment.folder import TRAIN_AGAIN, RunFolder
+from tacit.errors import TacitError, argument
+from tacit.experiment.folder import RunFolder, train_again
 from tacit.experiment.prepare import Prepared, prepare, tables_read
+from tacit.experiment.record import Counts, RunRecord
 from tacit.experiment.sealed import (
     DamagedError,
     file_checksum,
@@ -53,7 +52,7 @@ class DataRecord:
             if folder.finished and not folder.is_old:
                 raise TacitError(
                     f"The run at {str(folder.path)!r} has lost its data/digest.json, so its data "
-                    f"cannot be checked; {TRAIN_AGAIN}."
+                    f"cannot be checked; {train_again()}."
                 )
             return None
         try:
@@ -63,7 +62,7 @@ class DataRecord:
         except (DamagedError, KeyError, ValidationError) as error:
             raise TacitError(
                 f"{str(folder.digest_file)!r} is damaged: {str(error).splitlines()[0]}; "
-                f"{TRAIN_AGAIN}."
+                f"{train_again()}."
             ) from error
         if folder.finished:
             folder.verified(folder.digest_file)
@@ -102,7 +101,7 @@ class DataRecord:
             what = self._by_name(now, prepared) or what
         raise TacitError(
             f"{name} has changed since the run at {str(self.folder.path)!r}: {what}; bring the old "
-            "data back, or train again into another --out."
+            f"data back, or train again into another {argument('out')}."
         )
 
     def _by_name(self, now: DataDigest, prepared: Prepared) -> str | None:
@@ -150,7 +149,7 @@ class DataRecord:
             raise NoOrderError(
                 f"The lines of the data stand in another order than in the run at "
                 f"{str(self.folder.path)!r}, which kept no ids to restore it; bring the old order "
-                "back, or train again into another --out."
+                f"back, or train again into another {argument('out')}."
             )
         try:
             require_checksum(path, self.files.get(name))
@@ -159,7 +158,9 @@ class DataRecord:
             raise self._lost(name, str(error)) from error
 
     def _lost(self, name: str, why: str) -> TacitError:
-        return TacitError(f"{str(self.folder.data_dir / name)!r} is damaged: {why}; {TRAIN_AGAIN}.")
+        return TacitError(
+            f"{str(self.folder.data_dir / name)!r} is damaged: {why}; {train_again()}."
+        )
 
     def drop_tables(self) -> None:
         """A run that keeps no model needs no ids beside it."""
@@ -168,7 +169,7 @@ class DataRecord:
             (self.folder.data_dir / name).unlink(missing_ok=True)
 
 
-def prepare_again(experiment: Experiment, folder: RunFolder, result: dict[str, Any]) -> Prepared:
+def prepare_again(experiment: Experiment, folder: RunFolder, result: RunRecord) -> Prepared:
     """The data of a run as the run had it; data that has changed since is refused in a sentence.
 
     >>> import tempfile
@@ -186,7 +187,7 @@ def prepare_again(experiment: Experiment, folder: RunFolder, result: dict[str, A
 
 
 def require_same(
-    experiment: Experiment, folder: RunFolder, result: dict[str, Any], prepared: Prepared
+    experiment: Experiment, folder: RunFolder, result: RunRecord, prepared: Prepared
 ) -> DataRecord | None:
     """Refuse data that is not the data of a finished run; the record of it, if there is one. Where
     there is none, the run is from before data was recorded, and its ranks must do."""
@@ -194,7 +195,8 @@ def require_same(
     if record is not None:
         record.require(experiment.data.name, prepared.digest, prepared)
     else:
-        _require_ranked(experiment, folder, result, prepared.split.counts, _held_out(prepared))
+        counts = Counts(**prepared.split.counts)
+        _require_ranked(experiment, folder, result, counts, _held_out(prepared))
     return record
 
 
@@ -212,21 +214,21 @@ def _held_out(prepared: Prepared) -> pl.DataFrame:
 def _require_ranked(
     experiment: Experiment,
     folder: RunFolder,
-    result: dict[str, Any],
-    counts: Mapping[str, int],
+    result: RunRecord,
+    counts: Counts,
     held_out: pl.DataFrame,
 ) -> None:
     """Refuse data that cannot be that of a run without a record: there are other counts, or the
     people and items of its ranks are not in their places, and a model would score somebody else."""
     what = None
-    if dict(counts) != result["counts"]:
+    if counts != result.counts:
         what = "it has other counts"
     elif not _ranked(folder).equals(held_out):
         what = "its held-out items differ, or its users and items stand in another order"
     if what is not None:
         raise TacitError(
             f"{experiment.data.name} has changed since the run at {str(folder.path)!r}: {what}; "
-            "bring the old data back, or train again into another --out."
+            f"bring the old data back, or train again into another {argument('out')}."
         )
 
 
@@ -240,30 +242,24 @@ def _ranked(folder: RunFolder) -> pl.DataFrame:
     except (OSError, pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
         raise TacitError(
             f"{str(path)!r} is damaged or lost, and nothing else says on which data the run was "
-            f"made; {TRAIN_AGAIN}."
+            f"made; {train_again()}."
         ) from error
 
 
-def require_one_data(
-    names: tuple[str, str], results: tuple[dict[str, Any], dict[str, Any]]
-) -> None:
-    """Refuse to put two runs beside each other that were made on different data.
-
-    >>> require_one_data(("a", "b"), ({"counts": {"users": 3}}, {"counts": {"users": 3}}))
-    """
-    one, other = (result.get("data") for result in results)
+def require_one_data(names: tuple[str, str], records: tuple[RunRecord, RunRecord]) -> None:
+    """Refuse to put two runs beside each other that were made on different data."""
+    first, second = records
     what = None
-    if isinstance(one, dict) and isinstance(other, dict):
-        first, second = (_DIGEST.validate_python(each) for each in (one, other))
-        what = replace(first, content={}).changes(second)
-        if what is None and first.order != second.order:  # other codes draw other candidates
-            what = "its lines stood in another order"
-    elif results[0]["counts"] != results[1]["counts"]:
+    if first.data is not None and second.data is not None:
+        what = replace(first.data, content={}).changes(second.data)
+        if what is None and first.data.order != second.data.order:
+            what = "its lines stood in another order"  # other codes draw other candidates
+    elif first.counts != second.counts:
         what = "other counts"
     if what is not None:
         raise TacitError(
             f"{names[0]} and {names[1]} do not compare: the data has changed between their runs "
-            f"({what}); run one of them again into another --out."
+            f"({what}); run one of them again into another {argument('out')}."
         )
 
 
@@ -272,7 +268,7 @@ class DataNow:
 
     def __init__(self) -> None:
         self._known: dict[
-            tuple[DataSpec, Protocol], tuple[DataDigest, dict[str, int], pl.DataFrame] | None
+            tuple[DataSpec, Protocol], tuple[DataDigest, Counts, pl.DataFrame] | None
         ] = {}
         self.absent: list[str] = []  # a note for each data that is not here
 
@@ -282,7 +278,7 @@ class DataNow:
         if key not in self._known:
             try:
                 prepared = prepare(experiment)
-                counts = dict(prepared.split.counts)
+                counts = Counts(**prepared.split.counts)
                 self._known[key] = (prepared.digest, counts, _held_out(prepared))
             except TacitError as error:
                 self._known[key] = None
@@ -295,4 +291,4 @@ class DataNow:
         if record is not None:
             record.require(experiment.data.name, digest)
         else:
-            _require_ranked(experiment, folder, folder.result(), counts, held_out)
+            _require_ranked(experiment, folder, folder.record(), counts, held_out)

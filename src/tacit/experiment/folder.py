@@ -7,27 +7,26 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from tacit.errors import TacitError
-from tacit.experiment.codec import UnknownPartError
+from tacit.core.codec import UnknownPartError
+from tacit.errors import TacitError, argument
+from tacit.experiment.data_spec import Stored, is_stored
+from tacit.experiment.record import RunRecord, format_of
 from tacit.experiment.sealed import (
     NO_MATCH,
     DamagedError,
     checksum,
     content_of,
     file_checksum,
-    object_in,
     read_sealed,
     require_checksum,
     write_sealed,
 )
 from tacit.experiment.spec import Experiment
-from tacit.experiment.toml import dumps, loads
+from tacit.experiment.toml import ImportNeededError, document, loads
 from tacit.files import PART, make_folder, said, write_text
 
 # One process at a time writes into a run folder; the system lets go when a process dies.
@@ -86,7 +85,7 @@ def _held(folder: Path) -> int:
         except OSError as error:
             raise TacitError(
                 f"{str(path)!r} could not be written ({said(error)}); choose a folder that may be "
-                "written with --out."
+                f"written with {argument('out')}."
             ) from error
         try:
             _take(handle)
@@ -96,11 +95,12 @@ def _held(folder: Path) -> int:
             os.close(handle)
             if error.errno not in _TAKEN:
                 raise TacitError(
-                    f"{str(path)!r} could not be locked ({said(error)}); choose another --out."
+                    f"{str(path)!r} could not be locked ({said(error)}); choose another "
+                    f"{argument('out')}."
                 ) from error
             raise TacitError(
                 f"Another process is running in {str(folder)!r}; wait until it has ended, or "
-                "choose another --out."
+                f"choose another {argument('out')}."
             ) from error
         if _is_still(path, handle):
             return handle
@@ -125,28 +125,10 @@ def _is_still(path: Path, handle: int) -> bool:
 # `checksums.json` is written just before `run.json`, which is written last: a folder with a result
 # has the checksums of all that belongs to it, and every reader looks at them first.
 
-TRAIN_AGAIN = "bring it back, or train again into another --out"
 
-
-class _Result(BaseModel):
-    """What every reader of a result relies on; there is more."""
-
-    model_config = ConfigDict(extra="ignore", strict=True)
-
-    method: str
-    plugins: list[str]
-    dataset: str
-    protocol: str
-    clean: bool
-    split: str
-    seed: int
-    rounds_run: int
-    selected_round: int
-    metrics: dict[str, dict[str, float]]
-    reference: dict[str, dict[str, dict[str, float]]]
-    counts: dict[str, int]
-    cost: dict[str, int]
-    test_released: dict[str, float]
+def train_again() -> str:
+    """What to do about a run whose files are not what they were."""
+    return f"bring it back, or train again into another {argument('out')}"
 
 
 @dataclass(frozen=True)
@@ -178,6 +160,10 @@ class RunFolder:
     @property
     def digest_file(self) -> Path:
         return self.data_dir / "digest.json"
+
+    @property
+    def stored_data_dir(self) -> Path:
+        return self.data_dir / "dataset"
 
     @property
     def metrics_file(self) -> Path:
@@ -216,27 +202,28 @@ class RunFolder:
         self.refuse_another(experiment, resume=resume)
         if not self.experiment_file.is_file() or self.is_blank(experiment):
             make_folder(self.path)
-            write_text(self.experiment_file, dumps(experiment))
+            write_text(self.experiment_file, document(experiment))
 
     def refuse_another(self, experiment: Experiment, *, resume: bool) -> None:
         """All that `open` refuses, before anything is written."""
         if self.path.is_file():
-            raise TacitError(f"{str(self.path)!r} is a file; give a folder with --out.")
+            raise TacitError(f"{str(self.path)!r} is a file; give a folder with {argument('out')}.")
         if self.is_blank(experiment):
             return
         if not self.experiment_file.is_file():
             raise TacitError(
-                f"{str(self.path)!r} is not empty and holds no run; choose another --out."
+                f"{str(self.path)!r} is not empty and holds no run; choose another "
+                f"{argument('out')}."
             )
         if self.experiment() != experiment:
             raise TacitError(
                 f"{str(self.path)!r} holds another experiment (see its experiment.toml); "
-                "choose another --out, or remove that folder."
+                f"choose another {argument('out')}, or remove that folder."
             )
         if not resume:
             raise TacitError(
-                f"{str(self.path)!r} already holds this run; add --resume to continue it, or "
-                "choose another --out."
+                f"{str(self.path)!r} already holds this run; add {argument('resume', True)} to "
+                f"continue it, or choose another {argument('out')}."
             )
 
     def is_blank(self, experiment: Experiment) -> bool:
@@ -248,7 +235,7 @@ class RunFolder:
         left = {name for name in names if name != LOCK and not name.endswith(PART)}
         if left == {self.experiment_file.name} and self.experiment_file.is_file():
             written = self.experiment_file.read_bytes()  # a system that crashed may have cut it
-            whole = dumps(experiment).encode()
+            whole = document(experiment).encode()
             return len(written) < len(whole) and whole.startswith(written)
         return not left
 
@@ -269,38 +256,42 @@ class RunFolder:
             )
         content = self.verified_content(self.experiment_file)
         try:
-            return loads(content.decode("utf-8"))
+            return self._with_data(loads(content.decode("utf-8")))
+        except ImportNeededError as error:
+            raise TacitError(f"{str(self.experiment_file)!r}: {error}") from error
         except UnknownPartError as error:  # nothing is damaged: somebody has parts of their own
             raise TacitError(
                 f"{str(self.experiment_file)!r} names the part {error.name!r} at {error.where}, "
                 "which nobody has registered here; register it before the run is opened, as the "
-                "program did that trained it (from tacit.experiment.parts import register; "
-                f'register("{error.name}", YourClass)), or bring the file back if that is no name '
-                "of yours."
+                "program did that trained it (from tacit import register; "
+                f'register("{error.name}", YourClass); on the command line, --import its module), '
+                "or bring the file back if that is no name of yours."
             ) from error
         except (ValueError, RecursionError, TacitError) as error:
             raise TacitError(
                 f"{str(self.experiment_file)!r} is damaged: {str(error).rstrip('.')}; "
-                f"{TRAIN_AGAIN}."
+                f"{train_again()}."
             ) from error
 
-    def result(self) -> dict[str, Any]:
-        """The result of a finished run."""
+    def _with_data(self, experiment: Experiment) -> Experiment:
+        """With the data that `Model.save` stored here, if it did."""
+        if not experiment.data.in_memory or not is_stored(self.stored_data_dir):
+            return experiment
+        held = Stored(self.stored_data_dir)
+        return replace(experiment, data=replace(experiment.data, held=held))
+
+    def record(self) -> RunRecord:
+        """The record of a finished run."""
         self.experiment()
         if not self.finished:
             raise TacitError(
-                f"The run at {str(self.path)!r} is not finished; continue it with --resume."
+                f"The run at {str(self.path)!r} is not finished; continue it with "
+                f"{argument('resume', True)}."
             )
         try:
-            result = object_in(self.verified_content(self.result_file))
-            _Result.model_validate(result)
-        except ValidationError as error:
-            first = error.errors()[0]
-            place = ".".join(map(str, first["loc"]))
-            raise self._damaged(self.result_file, f"{place}: {first['msg'].lower()}") from error
+            return RunRecord.of_json(self.verified_content(self.result_file))
         except DamagedError as error:
             raise self._damaged(self.result_file, str(error)) from error
-        return result
 
     @property
     def is_old(self) -> bool:
@@ -348,13 +339,13 @@ class RunFolder:
         """The checksums of a finished run; None for a folder from before there were any."""
         if not self.checksums_file.exists():
             try:
-                newer = "format" in object_in(content_of(self.result_file))
+                newer = format_of(content_of(self.result_file)) > 1
             except DamagedError:
                 newer = False  # whoever reads the result says so
             if newer or self.digest_file.exists():
                 raise TacitError(
                     f"The run at {str(self.path)!r} has lost its checksums.json, so nothing in it "
-                    f"can be trusted; {TRAIN_AGAIN}."
+                    f"can be trusted; {train_again()}."
                 )
             return None
         try:
@@ -369,4 +360,4 @@ class RunFolder:
         return path.relative_to(self.path).as_posix()
 
     def _damaged(self, path: Path, why: str) -> TacitError:
-        return TacitError(f"{str(path)!r} is damaged: {why}; {TRAIN_AGAIN}.")
+        return TacitError(f"{str(path)!r} is damaged: {why}; {train_again()}.")

@@ -1,25 +1,19 @@
-"""What a run's numbers say: the tables of a report, and plain sentences made from the numbers."""
+"""What a record's numbers say: the tables of a report, and plain sentences made from them."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from tacit.evaluation.metrics import parse_metric
+from tacit.data.protocol import Protocol
 from tacit.experiment.amounts import metric_text as m4
 from tacit.experiment.amounts import whole_text
+from tacit.experiment.record import Cold, Ranking, RunRecord
 
-# The tables of a report, from the result of a run: which scorers, which columns, which values.
+# The tables of a report, from the record of a run: which scorers, which columns, which values.
 
-SAMPLED = "sampled99"
-RANKINGS = {"full": "Full ranking", SAMPLED: "Against 99 sampled"}
-REFERENCES = {
-    "popularity": "Popularity",
-    "chance": "Chance",
-    "never_sampled": "Never-sampled oracle",
-}
+RANKINGS: dict[Ranking, str] = {"full": "Full ranking", "sampled99": "Against 99 sampled"}
 SAME_FOR_ALL = "One list for everybody"
 
 # what runs on untouched items are read by, in the result and round by round
@@ -27,57 +21,21 @@ COLD_COLUMNS = ("Recall@20", "Recall@50", "Recall@100", "NDCG@20")
 COLD_CURVES = COLD_COLUMNS[:3]
 
 
-def is_cold(run: Mapping[str, Any]) -> bool:
-    """Whether a run was judged on items that nobody has touched; only such results say `cold`.
-
-    >>> is_cold({"method": "fedmf"})
-    False
-    """
-    return "cold" in run
-
-
-def unit_of(run: Mapping[str, Any]) -> str:
-    """What validation chose among: rounds, or the settings of a closed form.
-
-    >>> unit_of({"unit": "setting"}), unit_of({})
-    ('setting', 'round')
-    """
-    return str(run.get("unit", "round"))  # results of earlier versions do not say
-
-
-def headline(run: Mapping[str, Any]) -> int:
-    """The cut-off at which a run was selected and is read, the largest where there are several;
-    every result and every validated round has its metrics.
-
-    >>> headline({"select_metric": "HR@50"}), headline({"select_metric": "HR@15+30"})
-    (50, 30)
-    """
-    return parse_metric(run["select_metric"])[1]
-
-
-def main_columns(run: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """What the main table shows of each ranking.
-
-    >>> main_columns({"select_metric": "HR@50"})["full"][-2:]
-    ('HR@50', 'NDCG@50')
-    """
-    if is_cold(run):
-        return {"full": COLD_COLUMNS, SAMPLED: ("HR@10", "NDCG@10")}
-    at = dict.fromkeys((10, 20, headline(run)))
+def main_columns(record: RunRecord) -> dict[Ranking, tuple[str, ...]]:
+    """What the main table shows of each ranking."""
+    if record.cold is not None:
+        return {"full": COLD_COLUMNS, "sampled99": ("HR@10", "NDCG@10")}
+    at = dict.fromkeys((10, 20, record.headline))
     full = tuple(f"{name}@{k}" for k in at for name in ("HR", "NDCG"))
-    return {"full": full, SAMPLED: ("HR@10", "NDCG@10")}
+    return {"full": full, "sampled99": ("HR@10", "NDCG@10")}
 
 
-def curve_columns(run: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
-    """What is drawn round by round: metrics that every validated round has.
-
-    >>> curve_columns({"select_metric": "HR@50"})["full"]
-    ('HR@50', 'NDCG@50')
-    """
-    if is_cold(run):
-        return {"full": COLD_CURVES, SAMPLED: ("HR@10", "NDCG@10")}
-    both = tuple(f"{name}@{headline(run)}" for name in ("HR", "NDCG"))
-    return {"full": both, SAMPLED: both}
+def curve_columns(record: RunRecord) -> dict[Ranking, tuple[str, ...]]:
+    """What is drawn round by round: metrics that every validated round has."""
+    if record.cold is not None:
+        return {"full": COLD_CURVES, "sampled99": ("HR@10", "NDCG@10")}
+    both = tuple(f"{name}@{record.headline}" for name in ("HR", "NDCG"))
+    return {"full": both, "sampled99": both}
 
 
 @dataclass(frozen=True)
@@ -93,7 +51,7 @@ class Group:
     rows: dict[str, list[tuple[float | None, float]]]
 
 
-def main_table(run: Mapping[str, Any]) -> dict[str, Group]:
+def main_table(record: RunRecord) -> dict[Ranking, Group]:
     """The method, then its references, in both rankings.
 
     Runs on untouched items also have the list that is the same for everybody, in the full ranking.
@@ -101,19 +59,24 @@ def main_table(run: Mapping[str, Any]) -> dict[str, Group]:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from tacit.experiment.resolve import resolve
-    >>> from tacit.experiment.run import run as play
+    >>> from tacit.experiment.run import run
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     table = main_table(play(resolve("popularity"), Path(folder, "one")))
+    ...     table = main_table(run(resolve("popularity"), Path(folder, "one")))
     >>> table["full"].rows["method"] == table["full"].rows["Popularity"]
     True
     """
     groups = {}
-    for kind, title in RANKINGS.items():
-        columns = main_columns(run)[kind]
-        scorers: dict[str, Mapping[str, float]] = {"method": run["metrics"][kind]}
-        if is_cold(run):
-            scorers[SAME_FOR_ALL] = run["cold"]["same_for_all"] if kind == "full" else {}
-        scorers |= {name: run["reference"][kind][key] for key, name in REFERENCES.items()}
+    for ranking, title in RANKINGS.items():
+        columns = main_columns(record)[ranking]
+        scorers: dict[str, Mapping[str, float]] = {"method": record.metrics.of(ranking)}
+        if record.cold is not None:
+            scorers[SAME_FOR_ALL] = record.cold.same_for_all if ranking == "full" else {}
+        reference = record.reference.of(ranking)
+        scorers |= {
+            "Popularity": reference.popularity,
+            "Chance": reference.chance,
+            "Never-sampled oracle": reference.never_sampled,
+        }
         values = {
             scorer: [row[name] if row else None for name in columns]
             for scorer, row in scorers.items()
@@ -127,58 +90,45 @@ def main_table(run: Mapping[str, Any]) -> dict[str, Group]:
             ]
             for scorer, row in values.items()
         }
-        groups[kind] = Group(title, columns, rows)
+        groups[ranking] = Group(title, columns, rows)
     return groups
 
 
-def cutoffs(run: Mapping[str, Any]) -> list[int]:
-    """All cut-offs of the result's metrics, smallest first.
-
-    >>> cutoffs({"metrics": {"full": {"HR@20": 0.3, "NDCG@5": 0.1}}})
-    [5, 20]
-    """
-    names = [name for values in run["metrics"].values() for name in values]
+def cutoffs(record: RunRecord) -> list[int]:
+    """All cut-offs of the record's metrics, smallest first."""
+    names = (*record.metrics.full, *record.metrics.sampled99)
     return sorted({int(name.partition("@")[2]) for name in names})
 
 
-def by_cutoff(run: Mapping[str, Any]) -> list[tuple[str, str, list[float | None]]]:
-    """A row (metric, ranking, value at each cut-off) for everything that was measured; a result on
-    untouched items has precision too, at some cut-offs.
-
-    >>> by_cutoff({"metrics": {"full": {"HR@5": 0.1, "HR@10": 0.2}, "sampled99": {}}})
-    [('HR', 'Full ranking', [0.1, 0.2])]
-    """
+def by_cutoff(record: RunRecord) -> list[tuple[str, str, list[float | None]]]:
+    """A row (metric, ranking, value at each cut-off) for everything that was measured; a record on
+    untouched items has precision too, at some cut-offs."""
     rows = []
-    for kind, title in RANKINGS.items():
-        values = dict(run["metrics"][kind])
-        if is_cold(run) and kind == "full":
-            values |= run["cold"]["metrics"]
+    for ranking, title in RANKINGS.items():
+        values = dict(record.metrics.of(ranking))
+        if record.cold is not None and ranking == "full":
+            values |= record.cold.metrics
         for metric in dict.fromkeys(name.partition("@")[0] for name in values):
-            rows.append((metric, title, [values.get(f"{metric}@{at}") for at in cutoffs(run)]))
+            at_each = [values.get(f"{metric}@{at}") for at in cutoffs(record)]
+            rows.append((metric, title, at_each))
     return rows
 
 
-def warmth_rows(run: Mapping[str, Any]) -> list[tuple[str, int, list[float | None], float | None]]:
+def breakdown_rows(record: RunRecord) -> list[tuple[str, int, list[float | None], float | None]]:
     """Warm and unseen test items: name, users, values of the main columns, and what they add to
     the headline's hits. A kind without users has no values; where a user has several held-out
     items, kinds do not add up to the whole. None of this is for runs whose test items are all
-    untouched.
-
-    >>> part = {"users": 0, "full": {}, "adds": {}}
-    >>> run = {"select_metric": "HR@10", "breakdown": {"warm": part, "unseen": part}}
-    >>> warmth_rows(run)[0]
-    ('Warm', 0, [None, None, None, None], None)
-    """
-    if is_cold(run):
+    untouched."""
+    if record.cold is not None:
         return []
-    hits, columns = f"HR@{headline(run)}", main_columns(run)["full"]
-    parts = {kind: run["breakdown"][kind] for kind in ("warm", "unseen")}
-    summed = any(part["adds"] for part in parts.values())
+    hits, columns = f"HR@{record.headline}", main_columns(record)["full"]
+    parts = {"Warm": record.breakdown.warm, "Unseen": record.breakdown.unseen}
+    summed = any(part.adds for part in parts.values())
     rows = []
-    for kind, part in parts.items():
-        values = [part["full"][name] if part["full"] else None for name in columns]
-        adds = (part["adds"][hits] if part["adds"] else 0.0) if summed else None
-        rows.append((kind.capitalize(), part["users"], values, adds))
+    for title, part in parts.items():
+        values = [part.full[name] if part.full else None for name in columns]
+        adds = (part.adds[hits] if part.adds else 0.0) if summed else None
+        rows.append((title, part.users, values, adds))
     return rows
 
 
@@ -186,8 +136,8 @@ def warmth_rows(run: Mapping[str, Any]) -> list[tuple[str, int, list[float | Non
 
 Values = Mapping[str, float]
 
-# What each habit of released code does, by the protocol's field and its value.
-HABITS: dict[tuple[str, str], str] = {
+# What each quirk of released code does, by the protocol's field and its value.
+PROTOCOL_QUIRKS: dict[tuple[str, str], str] = {
     ("negatives_exclude", "all"): (
         "negatives never include held-out items, so the test item is one that its own device can "
         "never push down"
@@ -203,16 +153,17 @@ HABITS: dict[tuple[str, str], str] = {
 }
 
 
-def unclean_sentence(protocol: str, fields: Mapping[str, Any]) -> str:
+def unclean_sentence(protocol: Protocol) -> str:
     """Why numbers of this protocol may not stand beside clean ones.
 
-    >>> rules = {"negatives_exclude": "train", "duplicates": "earliest", "test_mask": "train+valid"}
-    >>> unclean_sentence("mine", rules)
+    >>> unclean_sentence(Protocol(name="mine"))
     "Not comparable with clean numbers: protocol 'mine' has other rules, see the settings below."
     """
-    reasons = [text for (name, value), text in HABITS.items() if fields[name] == value]
+    reasons = [
+        text for (name, value), text in PROTOCOL_QUIRKS.items() if getattr(protocol, name) == value
+    ]
     if not reasons:
-        reasons = [f"protocol {protocol!r} has other rules, see the settings below"]
+        reasons = [f"protocol {protocol.name!r} has other rules, see the settings below"]
     return f"Not comparable with clean numbers: {'; '.join(reasons)}."
 
 
@@ -229,22 +180,7 @@ def sampled_notes(sampled: int) -> list[str]:
     ]
 
 
-def guarantee_words(privacy: Mapping[str, Any]) -> str:
-    """What a result says of a formal guarantee; these words stand beside its numbers everywhere.
-
-    >>> guarantee_words({"guarantee": "none", "epsilon": None, "delta": None})
-    'no guarantee'
-    >>> guarantee_words({"guarantee": "user-level privacy", "epsilon": 4.5, "delta": 1e-5})
-    'user-level privacy, ε = 4.5, δ = 1e-05'
-    """
-    if privacy["guarantee"] == "none":
-        return "no guarantee"
-    numbers = (("ε", privacy["epsilon"]), ("δ", privacy["delta"]))
-    told = (f"{sign} = {value:.4g}" for sign, value in numbers if value is not None)
-    return ", ".join((str(privacy["guarantee"]), *told))
-
-
-def reading(run: Mapping[str, Any]) -> list[str]:
+def interpret(record: RunRecord) -> list[str]:
     """The sentences below the main table, for the full ranking on the test part.
 
     They speak of the cut-off at which the run was selected, and for runs on untouched items of
@@ -253,52 +189,50 @@ def reading(run: Mapping[str, Any]) -> list[str]:
     >>> import tempfile
     >>> from pathlib import Path
     >>> from tacit.experiment.resolve import resolve
-    >>> from tacit.experiment.run import run as play
+    >>> from tacit.experiment.run import run
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     result = play(resolve("popularity"), Path(folder, "one"))
-    >>> reading(result)[0]
+    ...     record = run(resolve("popularity"), Path(folder, "one"))
+    >>> interpret(record)[0]
     'Scores as popularity does: HR@10 is 0.1433 for both.'
     """
-    if is_cold(run):
-        return cold_reading(run)
-    full: Values = run["metrics"]["full"]
-    reference: Mapping[str, Values] = run["reference"]["full"]
-    users, k = int(run["counts"]["evaluated_users"]), headline(run)
+    if record.cold is not None:
+        return _interpret_cold(record, record.cold)
+    full, reference = record.metrics.full, record.reference.full
+    users, k = record.counts.evaluated_users, record.headline
     hits = f"HR@{k}"
-    hit, chance, oracle = full[hits], reference["chance"][hits], reference["never_sampled"][hits]
+    hit, chance, oracle = full[hits], reference.chance[hits], reference.never_sampled[hits]
     sentences = [
-        against_popularity(full, reference["popularity"], users, k),
+        against_popularity(full, reference.popularity, users, k),
         against_chance(hit, chance, users, hits),
     ]
-    if text := about_unseen(run["breakdown"], hit, k):
+    if text := about_unseen(record):
         sentences.append(text)
-    text = about_oracle(hit, oracle, chance, users, clean=run["clean"], k=k)
+    text = about_oracle(hit, oracle, chance, users, clean=record.clean, k=k)
     # What explains the whole result comes before what the result would otherwise say.
     explains_all = oracle >= hit and _tells(oracle, chance, users)
     sentences.insert(0 if explains_all else len(sentences), text)
     return sentences
 
 
-def cold_reading(run: Mapping[str, Any]) -> list[str]:
+def _interpret_cold(record: RunRecord, cold: Cold) -> list[str]:
     """What a result on untouched items says: against chance, against one list for everybody, and
     over draws of noise, all in the first metric of its table."""
     name = COLD_COLUMNS[0]
-    cold, value = run["cold"], run["metrics"]["full"][name]
-    chance = run["reference"]["full"]["chance"][name]
-    users = int(run["counts"]["evaluated_users"])
+    value, chance = record.metrics.full[name], record.reference.full.chance[name]
+    users = record.counts.evaluated_users
     sentences = [
         against_chance(value, chance, users, name),
-        against_one_list(value, cold["same_for_all"][name], users, name),
+        against_one_list(value, cold.same_for_all[name], users, name),
     ]
-    if "draws" in cold:
-        mean, deviation = (m4(cold["draws"][name][key]) for key in ("mean", "deviation"))
+    if cold.draws is not None:
+        drawn = cold.draws[name]
         sentences.append(
-            f"Over {cold['draws']['number']} draws of the generator's noise {name} is {mean} ± "
-            f"{deviation}."
+            f"Over {cold.draws.number} draws of the generator's noise {name} is {m4(drawn.mean)} ± "
+            f"{m4(drawn.deviation)}."
         )
     sentences.append(
         "Counting says nothing of items that nobody has touched, and they are never drawn as "
-        "negatives: popularity and the never-sampled oracle are no bars here."
+        "negatives: popularity and the never-sampled oracle are no baselines here."
     )
     return sentences
 
@@ -323,21 +257,17 @@ def against_one_list(value: float, same: float, users: int, name: str) -> str:
     return f"{start}; knowing people gives {m4(value - same)} more."
 
 
-def about_unseen(breakdown: Mapping[str, Any], hit: float, k: int = 10) -> str:
+def about_unseen(record: RunRecord) -> str:
     """How much of the hits is of test items in nobody's train; nothing where there are none, and
-    where users have several held-out items, whose kinds do not add up.
-
-    >>> unseen = {"held_out": 2, "adds": {"HR@10": 0.3}}
-    >>> about_unseen({"warm": {"held_out": 3}, "unseen": unseen}, 0.5)
-    "2 of 5 test items are in nobody's train: they give 0.3000 of the HR@10 of 0.5000."
-    """
-    unseen, warm = breakdown["unseen"], breakdown["warm"]
-    if not unseen["adds"]:
+    where users have several held-out items, whose kinds do not add up."""
+    unseen, warm = record.breakdown.unseen, record.breakdown.warm
+    if not unseen.adds:
         return ""
+    hits = f"HR@{record.headline}"
     return (
-        f"{whole_text(unseen['held_out'])} of {whole_text(unseen['held_out'] + warm['held_out'])} "
-        f"test items are in nobody's train: they give {m4(unseen['adds'][f'HR@{k}'])} of the "
-        f"HR@{k} of {m4(hit)}."
+        f"{whole_text(unseen.held_out)} of {whole_text(unseen.held_out + warm.held_out)} "
+        f"test items are in nobody's train: they give {m4(unseen.adds[hits])} of the "
+        f"{hits} of {m4(record.metrics.full[hits])}."
     )
 
 

@@ -9,12 +9,19 @@ import tomllib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tacit.data.load import PLANTED
+from tacit.data.load import IN_MEMORY, PLANTED
 from tacit.data.sources import SOURCES
-from tacit.experiment.plugins import parse
 from tacit.experiment.spec import Experiment
+from tacit.plugins.entry import parse
 
-NAMED = (PLANTED, *SOURCES)  # what `--data` takes by name; everything else is a path
+
+def is_named(data: str) -> bool:
+    """Whether data is called by a name of its own, not by a path: a source, or data in memory.
+
+    >>> is_named("planted"), is_named("ml-100k"), is_named("plays.csv")
+    (True, True, False)
+    """
+    return data == PLANTED or data in SOURCES or data.startswith(IN_MEMORY)
 
 
 def slug(text: str) -> str:
@@ -35,7 +42,7 @@ def dataset_names(name: str) -> list[str]:
     >>> dataset_names("ml-100k"), dataset_names("/data/plays.csv.gz")[:3]
     (['ml-100k'], ['plays', 'plays.csv.gz', 'data_plays.csv.gz'])
     """
-    if name in NAMED:
+    if is_named(name):
         return [slug(name)]
     path = _path(name)
     stem = slug(path.name.split(".")[0] or path.name)
@@ -54,11 +61,11 @@ def dataset_name(name: str, others: Iterable[str] = ()) -> str:
     ('b_plays.csv', 'plays.csv')
     """
     own = dataset_names(name)
-    if name in NAMED:
+    if is_named(name):
         return own[0]
     path = _path(name)
-    strangers = [one for one in others if one in NAMED or _path(one) != path]
-    taken = {called for one in (*strangers, *NAMED) for called in dataset_names(one)}
+    strangers = [one for one in others if is_named(one) or _path(one) != path]
+    taken = {called for one in (*strangers, PLANTED, *SOURCES) for called in dataset_names(one)}
     return next(called for called in own if called not in taken)
 
 
@@ -68,7 +75,7 @@ def data_title(name: str) -> str:
     >>> data_title("ml-100k"), data_title("/home/data/plays.csv")
     ('ml-100k', 'data/plays.csv')
     """
-    return name if name in NAMED else "/".join(_path(name).parts[1:][-2:])
+    return name if is_named(name) else "/".join(_path(name).parts[1:][-2:])
 
 
 def data_below(root: Path) -> set[str]:

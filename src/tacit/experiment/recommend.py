@@ -4,28 +4,27 @@ list.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
 from tacit import streams
-from tacit.core.central import TrainedCentralMethod
-from tacit.core.compose import Algorithm, compose
-from tacit.core.custom import DirectMethod
-from tacit.core.method import Method
+from tacit.core.algorithm import Algorithm
+from tacit.core.compose import ComposedAlgorithm
 from tacit.core.types import Task
 from tacit.data.dataset import Dataset
 from tacit.data.views import Lists
 from tacit.engines.cold import ColdServer
-from tacit.engines.custom import DirectScorer
 from tacit.engines.device import one_torch_thread
 from tacit.engines.explain import explain, fused
-from tacit.engines.newcomer import direct_newcomer_scores, fit_newcomer
-from tacit.engines.scoring import RowScorer, Scorer, client_leaves
+from tacit.engines.newcomer import fit_newcomer
+from tacit.engines.scoring import RowScorer, Scorer, client_parameters
+from tacit.engines.select import newcomer_of, scorer_of
 from tacit.engines.state import State
-from tacit.errors import TacitError, listed, shown
+from tacit.errors import TacitError, argument, listed, shown
 from tacit.experiment.catalogue import NewItems, read_catalogue
 from tacit.experiment.checkpoint import load_model
 from tacit.experiment.data_record import prepare_again
@@ -50,7 +49,7 @@ class OpenRun:
     >>> with tempfile.TemporaryDirectory() as place:
     ...     _ = run(resolve("popularity"), Path(place) / "one")
     ...     opened = OpenRun.of(Path(place) / "one")
-    >>> known_scores(opened, code=3).tolist() == newcomer_scores(opened, np.array([3])).tolist()
+    >>> known_scores(opened, code=3).tolist() == scores_for_newcomer(opened, np.array([3])).tolist()
     True
     """
 
@@ -60,14 +59,18 @@ class OpenRun:
     selected: int
     new: NewItems
 
+    def __repr__(self) -> str:
+        return f"OpenRun({self.experiment} in {str(self.folder.path)!r})"
+
     @classmethod
-    def of(cls, folder: str | Path) -> OpenRun:
+    def of(cls, folder: str | Path, held: Experiment | None = None) -> OpenRun:
+        """The run in a folder; `held` is its experiment where that has the data in memory."""
         run_folder = RunFolder(Path(folder))
-        experiment = run_folder.experiment()
-        result = run_folder.result()
-        prepared = prepare_again(experiment, run_folder, result)
+        experiment = run_folder.experiment() if held is None else held
+        record = run_folder.record()
+        prepared = prepare_again(experiment, run_folder, record)
         new = read_catalogue(run_folder)
-        return cls(experiment, prepared, run_folder, result["selected_round"], new)
+        return cls(experiment, prepared, run_folder, record.selected_round, new)
 
     @property
     def existing_W(self) -> np.ndarray:
@@ -75,70 +78,50 @@ class OpenRun:
         train = self.prepared.split.train
         return np.arange(train.n_items) if train.warm_W is None else train.warm_W
 
+    @cached_property
     def algorithm(self) -> Algorithm:
-        """A federated method on those items."""
-        assert isinstance(self.experiment.method, Method)
-        return compose(self.experiment.method, Task.of(self.prepared.split.train.existing()))
+        """The method on the items that existed in training."""
+        train = self.prepared.split.train
+        algorithm = self.experiment.method.algorithm(Task.of(train.existing()))
+        return (
+            self.experiment.method.algorithm(Task.of(train))
+            if algorithm.ranks_unseen
+            else algorithm
+        )
 
     def model(self) -> State:
+        """What the run kept of its selected round."""
+        if not self.algorithm.saved:
+            return State({}, {}, round_number=self.selected)
         return load_model(self.folder)
 
 
 def known_scores(run: OpenRun, code: int) -> np.ndarray:
     """For a person of the training data."""
-    experiment, train, user_1 = run.experiment, run.prepared.split.train, np.array([code])
-    if isinstance(experiment.method, Method):
-        model, positives = run.model(), train.positives.within(run.existing_W)
-        return _federated(run, run.algorithm(), model, model, positives, user_1)
-    if isinstance(experiment.method, DirectMethod):
-        return DirectScorer(experiment.method, train, run.model())(user_1)[0]
-    if isinstance(experiment.method, TrainedCentralMethod):
-        return experiment.method.score(run.model().shared, user_1)[0]
-    scorer = experiment.method.fit(train, run.selected - 1, experiment.seed)
-    return scorer.score([train.positives[code]], train.user_key_U[[code]])[0]
+    train, user_1, model = run.prepared.split.train, np.array([code]), run.model()
+    composed = run.algorithm.composition
+    if composed is not None:
+        positives = train.positives.within(run.existing_W)
+        return _federated(run, composed, model, model, positives, user_1)
+    return scorer_of(run.algorithm, train, model, run.experiment.seed)(user_1)[0]
 
 
-def newcomer_scores(run: OpenRun, known: np.ndarray) -> np.ndarray:
+def scores_for_newcomer(run: OpenRun, known: np.ndarray) -> np.ndarray:
     """For somebody with a history of `known` items who was not there in training."""
-    experiment, train = run.experiment, run.prepared.split.train
+    train, model, composed = run.prepared.split.train, run.model(), run.algorithm.composition
     # the same history is the same person: the list does not change from call to call
     name = streams.name_of(",".join(map(str, known.tolist())))
-    if isinstance(experiment.method, Method):
-        model = run.model()
-        one = fit_newcomer(
-            run.algorithm(),
-            model.shared,
-            np.searchsorted(run.existing_W, known),
-            name=name,
-            seed=experiment.seed,
-            rounds=NEWCOMER_ROUNDS,
-        )
+    person = {"name": name, "seed": run.experiment.seed, "rounds": NEWCOMER_ROUNDS}
+    if composed is not None:
+        history = np.searchsorted(run.existing_W, known)
+        one = fit_newcomer(composed, model.shared, history, **person)
         return _federated(run, one.algorithm, one.state, model, one.positives, np.array([0]))
-    if isinstance(experiment.method, DirectMethod):
-        return direct_newcomer_scores(
-            experiment.method,
-            run.model().shared,
-            known,
-            n_items=train.n_items,
-            name=name,
-            seed=experiment.seed,
-            rounds=NEWCOMER_ROUNDS,
-        )
-    if isinstance(experiment.method, TrainedCentralMethod):
-        return experiment.method.score_newcomer(
-            run.model().shared,
-            known,
-            name=name,
-            seed=experiment.seed,
-            epochs=NEWCOMER_ROUNDS,
-        )
-    scorer = experiment.method.fit(train, run.selected - 1, experiment.seed)
-    return scorer.score([known], np.array([name], dtype=np.uint64))[0]
+    return newcomer_of(run.algorithm, train, model, known, **person)
 
 
 def _federated(
     run: OpenRun,
-    algorithm: Algorithm,
+    algorithm: ComposedAlgorithm,
     clients: State,
     model: State,
     positives: Lists,
@@ -151,7 +134,8 @@ def _federated(
     score_I = np.zeros(train.n_items + len(new), old_1W.dtype)
     score_I[run.existing_W] = old_1W[0]
     if train.warm_W is not None:
-        server = ColdServer.of(run.algorithm(), train, run.experiment.seed)
+        assert run.algorithm.composition is not None
+        server = ColdServer.of(run.algorithm.composition, train, run.experiment.seed)
         item_C = server.cold_C
         row_CD, content = server.rows(model, item_C), train.content.take(item_C)
         score_I[item_C] = RowScorer.of(algorithm, clients, positives, row_CD, content)(user_1)[0]
@@ -199,11 +183,11 @@ class Reason:
         total = sum(abs(lift) for lift in self.view_lifts.values()) or 1.0
         return {name: lift / total for name, lift in self.view_lifts.items()}
 
-    def says(self) -> str:
+    def text(self) -> str:
         """One sentence.
 
         >>> lifts = {"sum": 3.0, "gate": -1.0}
-        >>> Reason({}, {}, lifts, {}, {"id": 0.5, "text": -0.1}).says()
+        >>> Reason({}, {}, lifts, {}, {"id": 0.5, "text": -0.1}).text()
         'carried by the view sum (share: sum +75 %, gate -25 %); rests most on its id (against the \
 mean item: id +0.50, text -0.10).'
         """
@@ -224,10 +208,10 @@ def _most(lifts: Mapping[str, float]) -> str | None:
 
 
 def reasons(
-    algorithm: Algorithm, state: State, user: int, item_H: np.ndarray, item_K: np.ndarray
+    algorithm: ComposedAlgorithm, state: State, user: int, item_H: np.ndarray, item_K: np.ndarray
 ) -> list[Reason]:
     """A reason for each of some items; the method must be a fused one."""
-    p = client_leaves(algorithm, state, user, item_H)
+    p = client_parameters(algorithm, state, user, item_H)
     found = explain(algorithm, p, np.arange(algorithm.task.n_items))
     view_lift_NV = found.view_NV - found.view_NV.mean(axis=0)
     input_lift_NM = found.input_NM - found.input_NM.mean(axis=0)
@@ -287,31 +271,64 @@ def recommend(
     [1, 2, 3]
     """
     if (user is None) == (history is None):
-        raise TacitError("Give either --user ID or --history FILE.")
+        raise TacitError(f"Give either {argument('user', 'ID')} or {argument('history', 'FILE')}.")
     if explain and user is None:
-        raise TacitError("--explain is for a person of the training data; give --user ID.")
+        raise TacitError(
+            f"{argument('explain', True)} is for a person of the training data; give "
+            f"{argument('user', 'ID')}."
+        )
     if k < 1:
         raise TacitError(f"k is {k}; ask for at least 1 item.")
     run = OpenRun.of(folder)
-    rows, new = run.prepared.dataset.interactions, run.new
     if user is not None:
-        if user not in rows.users:
-            raise TacitError(
-                f"No user {shown(user)} in {run.experiment.data.name}; {_some(rows.users)}"
-            )
-        code = rows.users.index(user)
-        known = np.unique(rows.item_N[rows.user_N == code])
-        scores = known_scores(run, code)
-    else:
-        assert history is not None
-        known = read_history(Path(history), run.prepared.dataset, run.existing_W)
-        scores = newcomer_scores(run, known)
-    scores = np.array(scores, dtype=np.float64)
-    scores[known] = -np.inf
-    best = np.argsort(-scores, kind="stable")[: min(k, len(scores) - len(known))]
+        return best_for_user(run, user, k, explain=explain)
+    assert history is not None
+    return best_for_newcomer(run, read_history(Path(history)), k, where=str(history))
+
+
+def best_for_user(
+    run: OpenRun, user: str, k: int, *, explain: bool = False
+) -> list[Recommendation]:
+    """The best k items that a person of the training data does not have yet."""
+    code = known_user_code(run, user)
+    rows = run.prepared.dataset.interactions
+    known = np.unique(rows.item_N[rows.user_N == code])
+    score_I = known_scores(run, code)
+    best = _best(score_I, known, k)
     why: Mapping[int, Reason] = {}
     if explain and fused(run.experiment.method) is not None:
         why = _reasons(run, code, best)
+    return _lines(run, score_I, best, why)
+
+
+def best_for_newcomer(
+    run: OpenRun, ids: Sequence[str], k: int, *, where: str = "the history"
+) -> list[Recommendation]:
+    """The best k items for somebody new who has the items `ids`."""
+    known = _history_codes(ids, run.prepared.dataset, run.existing_W, where)
+    score_I = scores_for_newcomer(run, known)
+    return _lines(run, score_I, _best(score_I, known, k), {})
+
+
+def known_user_code(run: OpenRun, user: str) -> int:
+    """The code of a person of the training data."""
+    users = run.prepared.dataset.interactions.users
+    if user not in users:
+        raise TacitError(f"No user {shown(user)} in {run.experiment.data.name}; {_some(users)}")
+    return users.index(user)
+
+
+def _best(score_I: np.ndarray, known: np.ndarray, k: int) -> np.ndarray:
+    """The codes of the best k items that are not known yet."""
+    unknown_I = np.array(score_I, dtype=np.float64)
+    unknown_I[known] = -np.inf
+    return np.argsort(-unknown_I, kind="stable")[: min(k, len(score_I) - len(known))]
+
+
+def _lines(
+    run: OpenRun, score_I: np.ndarray, best_K: np.ndarray, why: Mapping[int, Reason]
+) -> list[Recommendation]:
+    rows, new = run.prepared.dataset.interactions, run.new
     names = (*rows.items, *new.ids)
     known_titles = run.prepared.dataset.texts.get("title", (None,) * len(rows.items))
     titles = (*known_titles, *new.titles)
@@ -320,24 +337,23 @@ def recommend(
             place,
             names[item],
             titles[item],
-            float(scores[item]),
+            float(score_I[item]),
             why.get(item),
             new=item >= len(rows.items),
         )
-        for place, item in enumerate(best.tolist(), 1)
+        for place, item in enumerate(best_K.tolist(), 1)
     ]
 
 
-def read_history(path: Path, dataset: Dataset, existing_W: np.ndarray) -> np.ndarray:
-    """Item codes of a file with one item id per line; an id that did not exist in training is
-    refused."""
+def read_history(path: Path) -> list[str]:
+    """The item ids of a file with one a line."""
     refuse_special(path)
     if not path.is_file():
         raise TacitError(
-            f"No file at {str(path)!r}; --history takes a file with one item id a line."
+            f"No file at {str(path)!r}; {argument('history')} takes a file with one item id a line."
         )
     try:
-        with reading(path, "--history takes a file with one item id a line"):
+        with reading(path, f"{argument('history')} takes a file with one item id a line"):
             content = path.read_bytes()
         lines = content.decode("utf-8").splitlines()
     except UnicodeDecodeError as error:
@@ -347,12 +363,21 @@ def read_history(path: Path, dataset: Dataset, existing_W: np.ndarray) -> np.nda
     ids = [line.strip() for line in lines if line.strip()]
     if not ids:
         raise TacitError(f"{str(path)!r} is empty; write one item id per line.")
+    return ids
+
+
+def _history_codes(
+    ids: Sequence[str], dataset: Dataset, existing_W: np.ndarray, where: str
+) -> np.ndarray:
+    """Item codes of a history; an id that did not exist in training is refused."""
+    if not ids:
+        raise TacitError("The history is empty; give at least one item id.")
     items = dataset.interactions.items
     code_of = {items[code]: code for code in existing_W.tolist()}
     for number, name in enumerate(ids, 1):
         if name not in code_of:
             raise TacitError(
-                f"Item {shown(name)} (entry {number} of {str(path)!r}) is not in the catalogue; "
+                f"Item {shown(name)} (entry {number} of {where!r}) is not in the catalogue; "
                 f"{_some(items)}"
             )
     return np.unique([code_of[name] for name in ids])
@@ -368,5 +393,6 @@ def _reasons(run: OpenRun, code: int, item_K: np.ndarray) -> dict[int, Reason]:
     there_L = np.intersect1d(item_K, existing_W)
     positives = run.prepared.split.train.positives.within(existing_W)
     place_L = np.searchsorted(existing_W, there_L)
-    found = reasons(run.algorithm(), run.model(), code, positives[code], place_L)
+    assert run.algorithm.composition is not None
+    found = reasons(run.algorithm.composition, run.model(), code, positives[code], place_L)
     return dict(zip(there_L.tolist(), found, strict=True))

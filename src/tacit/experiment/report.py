@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-import json
-import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined, UndefinedError
 
-from tacit.errors import TacitError
+from tacit.data.protocol import Protocol
+from tacit.errors import TacitError, argument
 from tacit.experiment.amounts import bytes_text, metric_text, seconds_text, whole_text
 from tacit.experiment.charts import Series, line_chart
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.interpretation import (
-    SAMPLED,
+    breakdown_rows,
     by_cutoff,
     curve_columns,
     cutoffs,
-    guarantee_words,
-    headline,
-    is_cold,
+    interpret,
     main_columns,
     main_table,
-    reading,
     unclean_sentence,
-    unit_of,
-    warmth_rows,
 )
+from tacit.experiment.record import Ranking, RoundRecord, RunRecord
+from tacit.experiment.sealed import DamagedError, content_of
 from tacit.files import write_text
 
 # Which items the full ranking is over, by the protocol's mask of the test part.
@@ -40,25 +36,30 @@ CANDIDATES = {
 
 
 def write_report(folder: Path) -> Path:
-    """Read a finished run and write `report.html` beside its result.
+    """Read a finished run and write `report.html` beside its record.
 
     >>> import tempfile
     >>> from tacit.experiment.resolve import resolve
     >>> from tacit.experiment.run import run
     >>> with tempfile.TemporaryDirectory() as place:
-    ...     result = run(resolve("popularity"), Path(place, "one"))
+    ...     record = run(resolve("popularity"), Path(place, "one"))
     ...     report = write_report(Path(place, "one"))
     ...     shown = report.read_text(encoding="utf-8")
-    >>> report.name, f"{result['metrics']['full']['HR@10']:.4f}" in shown
+    >>> report.name, f"{record.metrics.full['HR@10']:.4f}" in shown
     ('report.html', True)
     """
     files = RunFolder(Path(folder))
-    run = _result(files.result_file)
+    if not files.finished:
+        raise TacitError(
+            f"No result at {str(files.result_file)!r}; give the folder of a finished run, or "
+            f"finish this one with {argument('resume', True)}."
+        )
+    settings = _content(files.experiment_file).decode("utf-8", "replace")
     history = _history(files.metrics_file)
-    settings = _text(files.experiment_file)
     try:
-        page = render(run, history, settings)
-    except (KeyError, TypeError, ValueError, AttributeError, UndefinedError) as error:
+        record = RunRecord.of_json(_content(files.result_file))
+        page = render(record, history, files.experiment().protocol, settings)
+    except (DamagedError, KeyError, UndefinedError) as error:
         raise TacitError(
             f"The run at {str(files.path)!r} lacks what a report shows ({error}), so one of its "
             "files is damaged or of another version; run `tacit train` again."
@@ -67,14 +68,12 @@ def write_report(folder: Path) -> Path:
     return files.report_file
 
 
-def render(run: Mapping[str, Any], history: Sequence[Mapping[str, Any]], settings: str) -> str:
-    """The page as text, from the result, the lines by round and the settings.
+def render(
+    record: RunRecord, history: Sequence[RoundRecord], protocol: Protocol, settings: str
+) -> str:
+    """The page as text, from the record, the rounds, the protocol and the settings as TOML.
 
-    Every run has every key that the page reads; one that is missing is an error, never a gap.
-
-    >>> render({"method": "fedmf"}, [], "")
-    Traceback (most recent call last):
-    KeyError: 'protocol'
+    A name that the page reads and a record does not have is an error, never a gap.
     """
     environment = Environment(
         loader=PackageLoader("tacit.experiment", "."),
@@ -89,25 +88,20 @@ def render(run: Mapping[str, Any], history: Sequence[Mapping[str, Any]], setting
         "bytes": known(bytes_text),
         "seconds": known(seconds_text),
     }
-    protocol = tomllib.loads(settings)["protocol"]
     return environment.get_template("report.html.jinja").render(
-        run=run,
-        headline=headline(run),
-        candidates=CANDIDATES[protocol["test_mask"]],
-        sampled=protocol["sampled"],
-        name=" + ".join([run["method"], *run["plugins"]]),
-        run_name=Path(run["run"]).name,  # where it lay on a disk is nobody's business
-        guarantee=guarantee_words(run["privacy"]),
-        unclean=None if run["clean"] else unclean_sentence(run["protocol"], protocol),
-        groups=main_table(run),
-        cutoffs=cutoffs(run),
-        by_cutoff=by_cutoff(run),
-        warmth=warmth_rows(run),
-        warmth_columns=main_columns(run)["full"],
-        cold=run["cold"] if is_cold(run) else None,
-        sentences=reading(run),
-        unit=unit_of(run),
-        charts=_charts(run, history),
+        run=record,
+        candidates=CANDIDATES[protocol.test_mask],
+        sampled=protocol.sampled,
+        run_name=Path(record.run).name,  # where it lay on a disk is nobody's business
+        unclean=None if record.clean else unclean_sentence(protocol),
+        groups=main_table(record),
+        cutoffs=cutoffs(record),
+        by_cutoff=by_cutoff(record),
+        breakdown=breakdown_rows(record),
+        breakdown_columns=main_columns(record)["full"],
+        counts=record.counts.model_dump(exclude_none=True),
+        sentences=interpret(record),
+        charts=_charts(record, history),
         settings=settings,
     )
 
@@ -127,29 +121,29 @@ def known(show: Callable[[Any], str]) -> Callable[[Any], str]:
     return shown
 
 
-def _charts(run: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _charts(record: RunRecord, history: Sequence[RoundRecord]) -> list[dict[str, Any]]:
     """Loss, then validation in both rankings; what has fewer than two points is left out."""
-    selected, unit = run["selected_round"], unit_of(run)
-    validated = [line for line in history if "valid" in line]
+    selected = record.selected_round
+    validated = [(line.round, line.valid) for line in history if line.valid is not None]
 
-    def of_ranking(kind: str) -> list[Series]:
+    def of_ranking(ranking: Ranking) -> list[Series]:
         return [
-            Series.of(name, [(line["round"], line["valid"][kind][name]) for line in validated])
-            for name in curve_columns(run)[kind]
+            Series.of(name, [(number, valid.of(ranking)[name]) for number, valid in validated])
+            for name in curve_columns(record)[ranking]
         ]
 
-    numbers = [line["round"] for line in history]
-    losses = [Series.of("loss", [(line["round"], line["loss"]) for line in history])]
+    numbers = [line.round for line in history]
+    losses = [Series.of("loss", [(line.round, line.loss) for line in history])]
     charts = []
     for title, series, from_zero in (
         ("Training loss", losses, False),
         ("Validation, full ranking", of_ranking("full"), True),
-        ("Validation, 99 sampled", of_ranking(SAMPLED), True),
+        ("Validation, 99 sampled", of_ranking("sampled99"), True),
     ):
         svg = line_chart(
             series,
-            label=f"{title} by {unit}",
-            unit=unit,
+            label=f"{title} by {record.unit}",
+            unit=record.unit,
             span=(min(numbers), max(numbers)) if numbers else None,
             selected=selected,
             from_zero=from_zero,
@@ -160,36 +154,20 @@ def _charts(run: Mapping[str, Any], history: Sequence[Mapping[str, Any]]) -> lis
     return charts
 
 
-def _result(path: Path) -> dict[str, Any]:
-    if not path.is_file():
-        raise TacitError(
-            f"No result at {str(path)!r}; give the folder of a finished run, or finish this one "
-            "with --resume."
-        )
-    return _object(_text(path), str(path))
+def _history(path: Path) -> list[RoundRecord]:
+    found = []
+    for number, line in enumerate(_content(path).splitlines(), start=1):
+        try:
+            found.append(RoundRecord.of_json(line))
+        except DamagedError as error:
+            raise TacitError(
+                f"line {number} of {str(path)!r} is damaged: {error}; run `tacit train` again."
+            ) from error
+    return found
 
 
-def _history(path: Path) -> list[dict[str, Any]]:
-    lines = _text(path).splitlines()
-    return [
-        _object(line, f"line {number} of {str(path)!r}")
-        for number, line in enumerate(lines, start=1)
-        if line.strip()
-    ]
-
-
-def _object(text: str, where: str) -> dict[str, Any]:
+def _content(path: Path) -> bytes:
     try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise TacitError(f"{where} is not JSON ({error}); run `tacit train` again.") from error
-    if not isinstance(value, dict):
-        raise TacitError(f"{where} holds no JSON object; run `tacit train` again.")
-    return value
-
-
-def _text(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        return content_of(path)
+    except DamagedError as error:
         raise TacitError(f"Cannot read {str(path)!r}: {error}.") from error

@@ -10,16 +10,18 @@ from dataclasses import fields, replace
 from itertools import combinations
 from typing import Any, TypeVar, cast
 
-from tacit.core.method import Method
-from tacit.core.remedy import CompositionError, LeaveOut, Remedy, Use
+from tacit.core.codec import assign, check_value
+from tacit.core.fit import CompositionError, LeaveOut, Remedy, Use
+from tacit.data.load import Data
 from tacit.data.protocol import PROTOCOLS, Protocol, SplitRule, among_cold_items
 from tacit.data.sources import SOURCES
 from tacit.engines.participation import Participation
-from tacit.errors import TacitError, nearest
-from tacit.experiment.codec import assign, check_leaf
-from tacit.experiment.plugins import PLUGINS, parse, plugins_as_released, with_plugins
-from tacit.experiment.spec import DataSpec, Experiment
+from tacit.errors import TacitError, argument, nearest
+from tacit.experiment.data_spec import DataSpec
+from tacit.experiment.plugins import plugins_as_released
+from tacit.experiment.spec import Experiment
 from tacit.methods import METHODS
+from tacit.plugins.entry import PLUGINS, parse, with_plugins
 
 # From names to the value of a run: methods, presets, plug-ins, protocols, and single settings.
 
@@ -40,13 +42,14 @@ Resolving = TypeVar("Resolving", bound=Callable[..., Experiment])
 
 
 def with_tried_remedies(resolving: Resolving) -> Resolving:
-    """Refusals in the words of a command line: which settings help, and which plug-ins are too
-    many. Each of them was tried. What resolves takes `plugins` and `sets` by name.
+    """Refusals in the words of a caller: which settings help, which plug-ins are too many.
+
+    Each of them was tried. What resolves takes `plugins` and `sets` by name.
 
     >>> resolve("gpfedrec", plugins=["clip", "fedmr"])
     Traceback (most recent call last):
-    tacit.core.remedy.CompositionError: TablesBeside reads single tables, for which the channel \
-has neither bound nor noise yet; drop --with clip.
+    tacit.core.fit.CompositionError: TablesBeside reads single tables, for which the channel \
+has neither bound nor noise yet; drop plugins=['clip'].
     """
 
     @functools.wraps(resolving)
@@ -82,7 +85,7 @@ has neither bound nor noise yet; drop --with clip.
 def resolve(
     method: str,
     *,
-    data: str = "planted",
+    data: Data | DataSpec = "planted",
     protocol: str = "clean",
     preset: str = "paper",
     plugins: Sequence[str] = (),
@@ -107,49 +110,45 @@ def resolve(
     0.05
     """
     if method not in METHODS:
-        raise TacitError(f"Unknown method {method!r}; {nearest(method, METHODS)}")
+        raise METHODS.unknown(method)
+    spec = DataSpec.of(data, columns, min_user, min_rating, core)
     if protocol == "paper":
-        plugins = plugins_as_released(method, plugins, data)
+        plugins = plugins_as_released(method, plugins, spec.name)
     entry = METHODS[method]
     built = entry.method(preset)
-    if isinstance(built, Method):
-        built = with_plugins(built, plugins)
+    parts = built.composed
+    if parts is not None:
+        built = parts = with_plugins(parts, plugins)
     elif plugins:
         raise CompositionError(f"{method} has no parts to plug into", LeaveOut(tuple(plugins)))
     chosen = protocol_named(protocol, method, plugins)
-    if split is None and isinstance(built, Method) and built.cold is not None:
+    if split is None and parts is not None and parts.cold is not None:
         split = "cold"
     if (
         split is None
         and not chosen.split.is_cold
-        and data in SOURCES
-        and not SOURCES[data].has_time
+        and spec.name in SOURCES
+        and not SOURCES[spec.name].has_time
     ):
         # what a source without times is split by, unless somebody says: the papers' pseudo-time
         # under their protocols, chance under ours
         split = "random" if chosen.is_clean else "item_appearance"
     if split is not None:
-        chosen = with_split(chosen, split, data)
+        chosen = with_split(chosen, split, spec.name)
     if duplicates is not None:
         kind = _hint(Protocol, "duplicates")
-        chosen = replace(chosen, duplicates=check_leaf(duplicates, kind, "duplicates"))
+        chosen = replace(chosen, duplicates=check_value(duplicates, kind, "duplicates"))
     experiment = Experiment(
         name=method,
         method=built,
         rounds=paper_rounds(method, plugins) if rounds is None else rounds,
         preset=preset,
         plugins=tuple(plugins),
-        data=DataSpec(
-            data,
-            tuple(sorted((columns or {}).items())),
-            min_user,
-            None if min_rating is None else float(min_rating),
-            core,
-        ),
+        data=spec,
         protocol=chosen,
         participation=Participation(1.0 if participation is None else participation),
         seed=seed,
-        engine=check_leaf(engine, _hint(Experiment, "engine"), "engine"),
+        engine=check_value(engine, _hint(Experiment, "engine"), "engine"),
         device=device,
     )
     for setting in sets:
@@ -173,7 +172,10 @@ def apply_set(experiment: Experiment, setting: str) -> Experiment:
     """One `path=value`; a path may begin at the experiment or at the method's parts."""
     path, equals, text = setting.partition("=")
     if not equals:
-        raise TacitError(f"Cannot read --set {setting!r}; write --set part.field=value.")
+        raise TacitError(
+            f"Cannot read {argument('sets', setting)}; write "
+            f"{argument('sets', 'part.field=value')}."
+        )
     path, text = path.strip(), text.strip()
     first = path.split(".")[0]
     outer = {field.name for field in fields(Experiment)}
@@ -260,7 +262,6 @@ def _hint(kind: type, name: str) -> Any:
 
 # Flags that are a single field of the experiment, and its path.
 FIELDS = {
-    "data": "data.name",
     "min_user": "data.min_user",
     "min_rating": "data.min_rating",
     "core": "data.core",
@@ -278,6 +279,7 @@ def override(
     experiment: Experiment,
     *,
     method: str | None = None,
+    data: Data | None = None,
     preset: str | None = None,
     protocol: str | None = None,
     split: str | None = None,
@@ -299,25 +301,27 @@ def override(
         if wanted is not None and wanted != found:
             raise TacitError(
                 f"The saved configuration spells {what} {found!r} out in full, so it cannot become "
-                f"{wanted!r}; use --set for single fields, or leave out --config."
+                f"{wanted!r}; use {argument('sets')} for single fields, or leave out --config."
             )
-    if plugins and not isinstance(experiment.method, Method):
+    parts = experiment.method.composed
+    if plugins and parts is None:
         raise CompositionError(
             f"{experiment.name} has no parts to plug into", LeaveOut(tuple(plugins))
         )
-    if plugins and isinstance(experiment.method, Method):
-        built = with_plugins(experiment.method, plugins, before=experiment.plugins)
+    if plugins and parts is not None:
+        built = with_plugins(parts, plugins, before=experiment.plugins)
         experiment = replace(experiment, method=built, plugins=(*experiment.plugins, *plugins))
     if protocol is not None:
         chosen = protocol_named(protocol, experiment.name, experiment.plugins)
         experiment = replace(experiment, protocol=chosen)
+    if data is not None or columns is not None:
+        old = experiment.data
+        spec = DataSpec.of(old if data is None else data, columns or dict(old.columns))
+        filters = {name: getattr(old, name) for name in ("min_user", "min_rating", "core")}
+        experiment = replace(experiment, data=replace(spec, **filters))
     if split is not None:
-        name = given.get("data") or experiment.data.name
-        changed = with_split(experiment.protocol, split, name)
+        changed = with_split(experiment.protocol, split, experiment.data.name)
         experiment = replace(experiment, protocol=changed)
-    if columns is not None:
-        spec = replace(experiment.data, columns=tuple(sorted(columns.items())))
-        experiment = replace(experiment, data=spec)
     for name, value in given.items():
         if value is not None:
             # a JSON scalar is a TOML one, so names stay names whatever they look like

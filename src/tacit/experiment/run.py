@@ -9,58 +9,32 @@ import threading
 import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from tacit.engines.device import one_torch_thread
-from tacit.errors import TacitError
+from tacit.errors import TacitError, argument
 from tacit.evaluation.metrics import metric, parse_metric, summary
 from tacit.evaluation.ranking import rank
+from tacit.experiment.callbacks import Callback, Callbacks, Validation, together
 from tacit.experiment.data_record import OLD, DataRecord, require_same
-from tacit.experiment.folder import TRAIN_AGAIN, RunFolder, only_process
+from tacit.experiment.folder import RunFolder, only_process, train_again
 from tacit.experiment.prepare import Prepared, prepare
+from tacit.experiment.record import RunRecord
 from tacit.experiment.report import write_report
-from tacit.experiment.result import COLD_CUTOFFS, make_result, write_ranks
-from tacit.experiment.sealed import FORMAT, checksum, file_checksum
+from tacit.experiment.result import COLD_CUTOFFS, make_record, write_ranks
+from tacit.experiment.sealed import checksum, file_checksum
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import dumps, require_writable
-from tacit.experiment.trainer import Course, course_of
+from tacit.experiment.trainer import Trainer
 from tacit.files import append_line, reading, write_text
-
-# Who wants to see a run while it goes on.
-
-
-class Watcher(Protocol):
-    """Who wants to see a run: the progress bar of the command, or nobody."""
-
-    def begin(
-        self, experiment: Experiment, prepared: Prepared, engine: str, rounds: int
-    ) -> None: ...
-    def round(self, record: dict[str, Any], best: float | None) -> None: ...
-    def end(self) -> None: ...
-
-
-class Silent:
-    """Nobody watches."""
-
-    def begin(self, experiment: Experiment, prepared: Prepared, engine: str, rounds: int) -> None:
-        pass
-
-    def round(self, record: dict[str, Any], best: float | None) -> None:
-        pass
-
-    def end(self) -> None:
-        pass
-
-
-# Run an experiment: rounds, selection on validation, checkpoints, then the test and the result.
 
 CHECKPOINT_SECONDS = 15.0
 
 
 @dataclass
-class Progress:
+class RunProgress:
     """What a resumed run must know besides the state."""
 
     rounds_done: int = 0
@@ -69,7 +43,7 @@ class Progress:
     better_round: int = 0  # the last round that was strictly better: patience counts from it
     seconds: float = 0.0
     cpu_seconds: float = 0.0
-    data: str = ""  # the mark of the data on which the rounds were played
+    data: str = ""  # the digest of the data on which the rounds were played
     experiment: str = ""  # the checksum of the experiment that played them
     metrics: str = ""  # the checksum of their lines
 
@@ -85,11 +59,11 @@ def run(
     *,
     threads: int = 1,
     resume: bool = False,
-    watch: Watcher | None = None,
+    callbacks: Callbacks = (),
     checkpoint_seconds: float | None = None,
     keep_model: bool = True,
-) -> dict[str, Any]:
-    """Run to the end (or continue) in the folder `out`; the result is also `out/run.json`.
+) -> RunRecord:
+    """Run to the end (or continue) in the folder `out`; the record is also `out/run.json`.
 
     A checkpoint is written between rounds, every 15 seconds unless told otherwise. Without
     `keep_model` a finished run keeps its numbers and ranks alone: personal tables are large.
@@ -97,8 +71,8 @@ def run(
     >>> import tempfile
     >>> from tacit.experiment.resolve import resolve
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     result = run(resolve("popularity"), Path(folder) / "one")
-    >>> result["metrics"]["full"]["HR@10"] == result["reference"]["full"]["popularity"]["HR@10"]
+    ...     record = run(resolve("popularity"), Path(folder) / "one")
+    >>> record.metrics.full["HR@10"] == record.reference.full.popularity["HR@10"]
     True
     """
     experiment.check()
@@ -109,7 +83,7 @@ def run(
     prepared = _same_data(experiment, folder, prepared)
     if folder.finished:
         return _finished(folder)
-    course = course_of(experiment, prepared.split.train, threads)
+    trainer = Trainer(experiment, prepared.split.train, threads)
     pause = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
     with only_process(folder.path):
         if folder.finished:  # by a process that has ended since
@@ -122,7 +96,7 @@ def run(
             record = DataRecord.read(folder) if folder.has_checkpoint else None
             record = record or DataRecord.write(folder, experiment, prepared)
             running = _Run(
-                experiment, prepared, course, folder, record, threads, watch or Silent(), pause
+                experiment, prepared, trainer, folder, record, threads, together(callbacks), pause
             )
             result = running.play(keep_model)
             if not keep_model and folder.checkpoint_dir.exists():
@@ -139,7 +113,7 @@ def run(
 def _same_data(experiment: Experiment, folder: RunFolder, prepared: Prepared) -> Prepared:
     """The data as the run in this folder has it; other data is refused."""
     if folder.finished:
-        require_same(experiment, folder, folder.result(), prepared)
+        require_same(experiment, folder, folder.record(), prepared)
         return prepared
     record = DataRecord.read(folder)
     if record is not None:
@@ -149,19 +123,19 @@ def _same_data(experiment: Experiment, folder: RunFolder, prepared: Prepared) ->
         raise TacitError(
             f"The run at {str(folder.path)!r} has no record of its data (data/digest.json is lost, "
             "or an older version began it), so it cannot go on safely; begin it anew in another "
-            "--out."
+            f"{argument('out')}."
         )
     return prepared
 
 
-def _finished(folder: RunFolder) -> dict[str, Any]:
-    result = folder.result()
+def _finished(folder: RunFolder) -> RunRecord:
+    record = folder.record()
     if not folder.report_file.is_file():  # it was killed just before its last file
         folder.verified(folder.metrics_file)
         write_report(folder.path)
     if folder.is_old:
-        result["notes"] = [*result.get("notes", ()), OLD]
-    return result
+        return record.model_copy(update={"notes": (*record.notes, OLD)})
+    return record
 
 
 class _Run:
@@ -169,36 +143,40 @@ class _Run:
         self,
         experiment: Experiment,
         prepared: Prepared,
-        course: Course,
+        trainer: Trainer,
         folder: RunFolder,
         record: DataRecord,
         threads: int,
-        watch: Watcher,
+        callback: Callback,
         checkpoint_seconds: float,
     ) -> None:
-        self.experiment, self.prepared, self.course = experiment, prepared, course
-        self.folder, self.record, self.threads, self.watch = folder, record, threads, watch
+        self.experiment, self.prepared, self.trainer = experiment, prepared, trainer
+        self.folder, self.record, self.threads, self.callback = folder, record, threads, callback
         self.checkpoint_seconds = checkpoint_seconds
-        self.progress = Progress(
-            data=record.digest.mark, experiment=checksum(dumps(experiment).encode())
+        self.progress = RunProgress(
+            data=record.digest.value, experiment=checksum(dumps(experiment).encode())
         )
         self.records: list[dict[str, Any]] = []
         self.stop_asked = False
         self.clock = (time.perf_counter(), time.process_time())
 
-    def play(self, keep_model: bool) -> dict[str, Any]:
+    def play(self, keep_model: bool) -> RunRecord:
         self._restore()
-        rounds = self.course.rounds
-        self.watch.begin(self.experiment, self.prepared, self.course.describe(), rounds)
-        listening = threading.current_thread() is threading.main_thread()
-        before = signal.signal(signal.SIGINT, self._ask_to_stop) if listening else None
+        rounds = self.trainer.rounds
+        result = None
         try:
-            self._rounds(rounds)
+            self.callback.begin(self.experiment, rounds, self.trainer.describe().text)
+            listening = threading.current_thread() is threading.main_thread()
+            before = signal.signal(signal.SIGINT, self._ask_to_stop) if listening else None
+            try:
+                self._rounds(rounds)
+            finally:
+                if listening:
+                    signal.signal(signal.SIGINT, before)
+            result = self._release(keep_model)
         finally:
-            self.watch.end()
-            if listening:
-                signal.signal(signal.SIGINT, before)
-        return self._release(keep_model)
+            self.callback.end(result)
+        return result
 
     def _ask_to_stop(self, *_: object) -> None:
         if self.stop_asked:
@@ -216,19 +194,22 @@ class _Run:
             waited = number - 1 - self.progress.better_round
             if patience is not None and self.progress.better_round and waited >= patience:
                 break
-            self.course.advance()
-            record: dict[str, Any] = {"round": number, "loss": self.course.loss}
+            self.trainer.run_round()
+            record: dict[str, Any] = {"round": number, "loss": self.trainer.loss}
+            found = None
             if number % self.experiment.evaluate_every == 0 or number == rounds:
-                record["valid"] = self._validate(number)
+                found = self._validate(number)
+                record["valid"] = found.metrics
             self.records.append(record)
             append_line(self.folder.metrics_file, json.dumps(record))
-            best = self.progress.selected_value if self.progress.selected_round else None
-            self.watch.round(record, best)
+            if found is not None:
+                self.callback.validation(found)
+            self.callback.round(number, self.trainer.loss)
             if self.stop_asked:
                 self._save()
                 raise RunInterruptedError(
-                    f"Stopped after round {number} of {rounds}; continue with --resume --out "
-                    f"{self.folder.path}."
+                    f"Stopped after round {number} of {rounds}; continue with "
+                    f"{argument('resume', True)} {argument('out', str(self.folder.path))}."
                 )
             began = time.perf_counter()
             wait = max(pause, 10 * save_took) if pause else 0.0
@@ -237,9 +218,9 @@ class _Run:
                 saved_at = time.perf_counter()
                 save_took = saved_at - began
 
-    def _validate(self, number: int) -> dict[str, Any]:
+    def _validate(self, number: int) -> Validation:
         protocol, split = self.experiment.protocol, self.prepared.split
-        valid = rank(self.course.scores(), split.valid, threads=self.threads)
+        valid = rank(self.trainer.scores(), split.valid, threads=self.threads)
         chosen = valid.full if protocol.select_on == "full" else valid.sampled
         value = metric(chosen, protocol.select_metric, ties=protocol.ties)
         better, equal = value > self.progress.selected_value, value == self.progress.selected_value
@@ -247,7 +228,7 @@ class _Run:
             self.progress.better_round = number
         if better or (equal and protocol.select_of_equals == "last"):
             self.progress.selected_round, self.progress.selected_value = number, value
-            self.course.mark_best()
+            self.trainer.keep_best()
         cutoffs = sorted({10, parse_metric(protocol.select_metric)[1]})
         values = {
             name: summary(ranks, cutoffs=cutoffs, names=("HR", "NDCG"), ties=protocol.ties)
@@ -255,14 +236,15 @@ class _Run:
         }
         if split.train.warm_W is not None:  # untouched items are judged by their recall
             values["full"] |= summary(valid.full, COLD_CUTOFFS, ("Recall",), protocol.ties)
-        return values
+        best, at = self.progress.selected_value, self.progress.selected_round
+        return Validation(number, protocol.select_metric, value, best, at, values)
 
     def _save(self) -> None:
         self._tick()
         self.progress.rounds_done = len(self.records)
         self.progress.metrics = file_checksum(self.folder.metrics_file)
-        self.course.save_best(self.folder.checkpoint_dir / "best", self._origin())
-        self.course.save(self.folder.checkpoint_dir / "last", asdict(self.progress))
+        self.trainer.save_best(self.folder.checkpoint_dir / "best", self._origin())
+        self.trainer.save(self.folder.checkpoint_dir / "last", asdict(self.progress))
 
     def _origin(self) -> dict[str, str]:
         """What a state says of where it comes from."""
@@ -276,7 +258,7 @@ class _Run:
 
     def _restore(self) -> None:
         """Go back to the last checkpoint; lines written after it are played again."""
-        note = self.course.restore(self.folder.checkpoint_dir)
+        note = self.trainer.restore(self.folder.checkpoint_dir)
         lines: list[str] = []
         if note is not None:
             self.progress = self._progress(note)
@@ -284,24 +266,24 @@ class _Run:
             self.records = [json.loads(line) for line in lines]
         write_text(self.folder.metrics_file, "".join(line + "\n" for line in lines))
 
-    def _progress(self, note: dict[str, Any]) -> Progress:
+    def _progress(self, note: dict[str, Any]) -> RunProgress:
         where = str(self.folder.checkpoint_dir)
         try:
-            progress = TypeAdapter(Progress).validate_python(note)
+            progress = TypeAdapter(RunProgress).validate_python(note)
         except ValidationError as error:
             raise TacitError(
                 f"The checkpoint in {where!r} has no progress that can be read; begin the run anew "
-                "in another --out."
+                f"in another {argument('out')}."
             ) from error
-        if progress.data != self.record.digest.mark:
+        if progress.data != self.record.digest.value:
             raise TacitError(
                 f"The checkpoint in {where!r} was made on other data than data/digest.json says; "
-                "begin the run anew in another --out."
+                f"begin the run anew in another {argument('out')}."
             )
         if progress.experiment != self.progress.experiment:
             raise TacitError(
                 f"The checkpoint in {where!r} was made with other settings than experiment.toml "
-                "says; bring those back, or begin the run anew in another --out."
+                f"says; bring those back, or begin the run anew in another {argument('out')}."
             )
         return progress
 
@@ -309,7 +291,7 @@ class _Run:
         """The lines of the rounds up to the checkpoint, as they were written."""
         path, content = self.folder.metrics_file, b""
         if path.is_file():
-            with reading(path, TRAIN_AGAIN):
+            with reading(path, train_again()):
                 content = path.read_bytes()
         lines = content.splitlines(keepends=True)[:done]
         if len(lines) < done:
@@ -324,20 +306,20 @@ class _Run:
             )
         return [line.decode("utf-8").rstrip("\n") for line in lines]
 
-    def _release(self, keep_model: bool) -> dict[str, Any]:
+    def _release(self, keep_model: bool) -> RunRecord:
         """Rank the test part, once, with the selected round's state, and write the result."""
         self._tick()
         selected = self.progress.selected_round
         if keep_model:
-            self.course.save_best(self.folder.model_dir, self._origin())
+            self.trainer.save_best(self.folder.model_dir, self._origin())
         else:
             self.record.drop_tables()
-        scores, split = self.course.best_scores(), self.prepared.split
+        scores, split = self.trainer.best_scores(), self.prepared.split
         test = rank(scores, split.test, top=10, threads=self.threads)
-        result = make_result(
+        result = make_record(
             self.experiment,
             self.prepared,
-            self.course,
+            self.trainer,
             test,
             rounds_run=len(self.records),
             selected_round=selected,
@@ -346,12 +328,11 @@ class _Run:
             cpu_seconds=self.progress.cpu_seconds,
             threads=self.threads,
             folder=self.folder.path,
+            data=self.record.digest,
         )
-        result |= {"format": FORMAT, "data": asdict(self.record.digest)}
         folder = self.folder
         write_ranks(folder.ranks_file, test, self.prepared.dataset)
-        text = json.dumps(result, indent=1)
-        folder.write_checksums(text)
-        write_text(folder.result_file, text)
+        folder.write_checksums(result.json_text)
+        write_text(folder.result_file, result.json_text)
         write_report(folder.path)
-        return folder.result()
+        return folder.record()

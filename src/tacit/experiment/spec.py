@@ -5,31 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from tacit.core.central import CentralMethod, TrainedCentralMethod
-from tacit.core.compose import compose
-from tacit.core.custom import DirectMethod
-from tacit.core.method import Method
+from tacit.core.algorithm import Algorithm
+from tacit.core.method import AnyMethod, Method
 from tacit.core.types import Task
-from tacit.data.load import own_rules
 from tacit.data.protocol import CLEAN, Protocol
 from tacit.engines.participation import Participation
 from tacit.errors import TacitError, shown
 from tacit.evaluation.metrics import parse_metric
-
-
-@dataclass(frozen=True)
-class DataSpec:
-    """Which data: a named source or a path, how its columns are called, and what is filtered out.
-
-    >>> DataSpec().name
-    'planted'
-    """
-
-    name: str = "planted"
-    columns: tuple[tuple[str, str], ...] = ()  # (role, column), for files with names of their own
-    min_user: int | None = None  # overrides the source's own rule
-    min_rating: float | None = None  # rows with a lower rating are dropped first
-    core: int | None = None  # the k of a k-core; overrides the source's own
+from tacit.experiment.data_spec import DataSpec
 
 
 @dataclass(frozen=True)
@@ -42,7 +25,7 @@ class Experiment:
     """
 
     name: str  # the method's name in the list, for people
-    method: Method | CentralMethod | DirectMethod | TrainedCentralMethod
+    method: AnyMethod
     rounds: int
     preset: str = "paper"
     plugins: tuple[str, ...] = ()
@@ -54,6 +37,12 @@ class Experiment:
     device: str = "cpu"
     precision: Literal["float32", "float64"] = "float32"
     evaluate_every: int = 1
+
+    def __repr__(self) -> str:
+        return (
+            f"Experiment({self.label} on {self.data.name}, protocol {self.protocol.name}, "
+            f"{self.rounds} rounds, seed {self.seed})"
+        )
 
     def check(self) -> None:
         """Refuse numbers that make no sense, before anything is read or written."""
@@ -69,12 +58,7 @@ class Experiment:
         ):
             if not 0 <= value < 2**31:
                 raise TacitError(f"{name} is {shown(value)}; it must lie between 0 and 2147483647.")
-        if not _is_text(self.data.name):
-            raise TacitError(
-                f"The data's name {self.data.name!r} is no valid text, so no file can record it; "
-                "rename the file."
-            )
-        own_rules(self.data.min_rating, self.data.min_user, self.data.core)  # each checks itself
+        self.data.check()
         self.participation.check()
         parse_metric(self.protocol.select_metric)
         if self.protocol.patience is not None and self.protocol.patience < 1:
@@ -87,13 +71,12 @@ class Experiment:
                 "This protocol is named 'clean' but hides held-out items, keeps duplicates or "
                 "masks less; give it another name."
             )
-        if isinstance(self.method, Method):
-            compose(self.method, Task(n_users=1, n_items=1))
-            _check_channel_numbers(self.method)
-        elif isinstance(self.method, DirectMethod):
-            _check_leaves(self.name, self.method)
-        elif isinstance(self.method, CentralMethod) and self.method.settings < 1:
+        algorithm = self.method.algorithm(Task(n_users=1, n_items=1))
+        _check_parameters(self.name, algorithm)
+        if algorithm.max_rounds is not None and algorithm.max_rounds < 1:
             raise TacitError(f"{self.name} has no setting to try; give it at least one.")
+        if self.method.composed is not None:
+            _check_channel_numbers(self.method.composed)
 
     @property
     def label(self) -> str:
@@ -106,18 +89,9 @@ class Experiment:
         return " + ".join((self.name, *self.plugins))
 
 
-def _is_text(name: str) -> bool:
-    try:
-        name.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _check_leaves(name: str, method: DirectMethod) -> None:
-    """A leaf that is shared and private at once would leave the device under another name."""
-    task = Task(n_users=1, n_items=1)
-    both = set(method.shared(task)) & set(method.private(task))
+def _check_parameters(name: str, algorithm: Algorithm) -> None:
+    """A parameter that is shared and private at once would leave the device by another name."""
+    both = set(algorithm.shared) & set(algorithm.private)
     if both:
         raise TacitError(f"{name} declares {sorted(both)} as shared and as private; rename one.")
 

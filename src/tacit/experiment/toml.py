@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
 import tomllib
+from collections.abc import Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from pydantic import StrictInt
 
+from tacit.core.codec import UnknownPartError, check_value, decode, encode, unwritable
+from tacit.core.registry import PARTS, part_name
+from tacit.data.sources import PLANTED, SOURCES
 from tacit.errors import TacitError, nearest, shown
-from tacit.experiment.codec import check_leaf, decode, encode, unwritable
 from tacit.experiment.spec import Experiment
 from tacit.files import reading, refuse_special, said
+from tacit.methods import METHODS
+from tacit.names import recall
+from tacit.plugins.entry import PLUGINS, parse
 
 SHORT_KEYS: dict[str, Any] = {
     "method": str,
@@ -33,6 +40,7 @@ SHORT_KEYS: dict[str, Any] = {
     "engine": str,
     "device": str,
     "set": dict[str, Any],
+    "imports": list[str],
 }
 
 
@@ -47,6 +55,74 @@ def dumps(experiment: Experiment) -> str:
     lines: list[str] = []
     _write(encode(experiment), (), lines)
     return "\n".join(lines).strip() + "\n"
+
+
+def document(experiment: Experiment) -> str:
+    """The text of a saved experiment: the modules of a user's own that its names come from, as
+    `--import` named them, then the whole value. Modules are no part of the value: digests and
+    comparisons do not see them.
+
+    >>> from tacit.experiment.resolve import resolve
+    >>> document(resolve("fedmf")) == dumps(resolve("fedmf"))
+    True
+    """
+    imports = imports_of(experiment)
+    return (f"imports = {_scalar(imports)}\n" if imports else "") + dumps(experiment)
+
+
+def imports_of(experiment: Experiment) -> list[str]:
+    """The modules, as `--import` named them, from which names of an experiment come."""
+    found = [
+        METHODS.from_import(experiment.name),
+        *(PLUGINS.from_import(parse(spelling)[0]) for spelling in experiment.plugins),
+        SOURCES.from_import(experiment.data.name),
+        *(PARTS.from_import(name) for name in _part_names(experiment.method)),
+    ]
+    return list(dict.fromkeys(spelling for spelling in found if spelling is not None))
+
+
+def _part_names(value: Any) -> Iterator[str]:
+    if is_dataclass(value) and not isinstance(value, type):
+        name = part_name(type(value))
+        if name is not None:
+            yield name
+        for field in fields(value):
+            yield from _part_names(getattr(value, field.name))
+    elif isinstance(value, tuple):
+        for inner in value:
+            yield from _part_names(inner)
+
+
+class ImportNeededError(TacitError):
+    """A saved experiment has names of a module that was not imported here."""
+
+
+def _needed(refused: dict[str, str]) -> ImportNeededError:
+    """What to say of imports that a text names and that were not made."""
+    said = ", ".join(f"--import {spelling} ({reason})" for spelling, reason in refused.items())
+    return ImportNeededError(
+        f"This experiment was made with {said}; give that --import again, with the place where the "
+        "module is now."
+    )
+
+
+def _recalled(plain: dict[str, Any], where: str) -> dict[str, str]:
+    """Import the modules that a text names, and take them out of it; those that were refused."""
+    return recall(check_value(plain.pop("imports", []), list[str], f"imports{where}"))
+
+
+def _decoded(plain: dict[str, Any], where: str = "") -> Experiment:
+    refused = _recalled(plain, where)
+    try:
+        experiment: Experiment = decode(plain, Experiment)
+    except UnknownPartError as error:
+        if refused:
+            raise _needed(refused) from error
+        raise
+    data = experiment.data.name
+    if refused and data != PLANTED and data not in SOURCES and not os.path.exists(data):
+        raise _needed(refused)
+    return experiment
 
 
 def _write(table: dict[str, Any], path: tuple[str, ...], lines: list[str]) -> None:
@@ -106,9 +182,8 @@ def _difference(one: Any, two: Any, where: str = "") -> str:
 
 
 def loads(text: str) -> Experiment:
-    """The experiment of a saved TOML text."""
-    experiment: Experiment = decode(tomllib.loads(text), Experiment)
-    return experiment
+    """The experiment of a saved TOML text; modules that it names are imported first."""
+    return _decoded(tomllib.loads(text))
 
 
 def read_config(path: Path) -> Experiment | dict[str, Any]:
@@ -121,8 +196,11 @@ def read_config(path: Path) -> Experiment | dict[str, Any]:
             content = path.read_bytes()
         plain = tomllib.loads(content.decode("utf-8"))
         if not isinstance(plain.get("method"), dict):
+            refused = _recalled(plain, f" in {str(path)!r}")
+            if refused:
+                raise _needed(refused)
             return _short(plain, path)
-        experiment: Experiment = decode(plain, Experiment)
+        experiment = _decoded(plain, f" in {str(path)!r}")
     except (ValueError, RecursionError) as error:  # no UTF-8, thousands of digits or brackets
         raise TacitError(f"{str(path)!r} is not TOML: {said(error)}.") from error
     experiment.check()
@@ -136,7 +214,7 @@ def _short(plain: dict[str, Any], path: Path) -> dict[str, Any]:
                 f"Unknown key {shown(key)} in {str(path)!r}; {nearest(key, SHORT_KEYS)}"
             )
     arguments = {
-        key: check_leaf(value, SHORT_KEYS[key], f"{key} in {str(path)!r}")
+        key: check_value(value, SHORT_KEYS[key], f"{key} in {str(path)!r}")
         for key, value in plain.items()
     }
     sets = arguments.pop("set", {})

@@ -9,20 +9,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.central.pairs import TABLE_SCALE, PairModel, Samples
-from tacit.central.rows import Law, arrays_of, is_written_down, mf_epoch
+from tacit.central.pairs import TABLE_SCALE, PairModel, PairSamples
+from tacit.central.rows import StepRule, arrays_of, is_written_down, mf_epoch
 from tacit.central.tower import TowerModel
-from tacit.core.types import Init, Params
+from tacit.core.capabilities import defines
+from tacit.core.registry import register
+from tacit.core.types import Initializer, Params
 from tacit.errors import TacitError
 from tacit.methods.entry import METHODS, Entry
 
-# MF: matrix factorisation with all histories in one place; PFedRec's and FedRKG's central bar.
+# MF: matrix factorisation with all histories in one place; PFedRec's and FedRKG's central baseline.
 #
 # logit = p_u · q_i, without biases; width 32, batch 256, 4 negatives. How it is trained stands in
 # `central/pairs.py`. The papers print neither their optimiser's rate nor how many epochs they ran;
 # Adam at 1e-3 is ours.
 
 
+@register("mf")
 @dataclass(frozen=True)
 class Mf(PairModel):
     """Matrix factorisation under binary cross-entropy; an epoch is one compiled pass.
@@ -31,86 +34,96 @@ class Mf(PairModel):
     0.001
     """
 
-    def user_tables(self) -> dict[str, Init]:
-        return {"user": Init((self.dim,), "normal", TABLE_SCALE)}
+    def user_tables(self) -> dict[str, Initializer]:
+        return {"user": Initializer((self.dim,), "normal", TABLE_SCALE)}
 
-    def item_tables(self) -> dict[str, Init]:
-        return {"items": Init((self.dim,), "normal", TABLE_SCALE)}
+    def item_tables(self) -> dict[str, Initializer]:
+        return {"items": Initializer((self.dim,), "normal", TABLE_SCALE)}
 
-    def tower(self) -> dict[str, Init]:
+    def tower(self) -> dict[str, Initializer]:
         return {}
 
     def logit(self, p: Params) -> Tensor:
         return (p["user"] * p["items"]).sum(-1)
 
-    def descend(self, leaves: Params, samples: Samples, law: Law) -> float:
+    def descend(self, parameters: Params, samples: PairSamples, step_rule: StepRule) -> float:
         """What `PairModel.descend` does, with gradients by hand, for the very model and optimisers
         that they were written for."""
         if self.kernel is None:
-            return super().descend(leaves, samples, law)
+            return super().descend(parameters, samples, step_rule)
         return float(
             mf_epoch(
-                *arrays_of(leaves, "user"),
-                *arrays_of(leaves, "items"),
+                *arrays_of(parameters, "user"),
+                *arrays_of(parameters, "items"),
                 samples.user_N,
                 samples.item_N,
                 samples.label_N,
                 self.batch,
-                law.adam,
-                law.beta1,
-                law.beta2,
-                law.constants,
+                step_rule.adam,
+                step_rule.beta1,
+                step_rule.beta2,
+                step_rule.constants,
             )
         )
 
     @property
     def kernel(self) -> str | None:
-        return "mf" if type(self) is Mf and is_written_down(self.optimiser) else None
+        return "mf" if self._wrote_all and is_written_down(self.optimiser) else None
 
-    def score_rows(self, leaves: Params, rows: Params) -> np.ndarray:
-        if type(self) is not Mf:
-            return super().score_rows(leaves, rows)
-        return np.asarray((rows["user"] @ leaves["items"].T).numpy())
+    @property
+    def _wrote_all(self) -> bool:
+        """Whether the fast ways belong to the logit: a subclass may score in a way of its own."""
+        return defines(self, "logit", "descend", "score_rows")
+
+    def score_rows(self, parameters: Params, rows: Params) -> np.ndarray:
+        if not self._wrote_all:
+            return super().score_rows(parameters, rows)
+        return np.asarray((rows["user"] @ parameters["items"].T).numpy())
 
 
 METHODS["mf"] = Entry(
     build=Mf,
-    summary="central bar: matrix factorisation, all histories in one place",
+    summary="central baseline: matrix factorisation, all histories in one place",
     rounds=50,
     protocol="pfedrec",
 )
 
 
-# NCF as PFedRec's central bar: a perceptron 64-32-16-8-1 over [user row; item row].
+# NCF as PFedRec's central baseline: a perceptron 64-32-16-8-1 over [user row; item row].
 #
 # It is the branch of NeuMF that has no product of rows. Tables begin at normal(0, 0.01), hidden
-# layers at Glorot's uniform law, the output at LeCun's. How it is trained stands in
+# layers at Glorot's uniform initializer, the output at LeCun's. How it is trained stands in
 # `central/pairs.py`; rate and epochs are ours, the paper prints neither.
 
 
-def hidden_leaves(width: int, layers: tuple[int, ...]) -> dict[str, Init]:
+def hidden_parameters(width: int, layers: tuple[int, ...]) -> dict[str, Initializer]:
     """Weights and biases of hidden layers, from an input of `width`.
 
-    >>> {name: init.shape for name, init in hidden_leaves(4, (2,)).items()}
+    >>> {name: init.shape for name, init in hidden_parameters(4, (2,)).items()}
     {'mlp.w0': (4, 2), 'mlp.b0': (2,)}
     """
     if not layers or min(layers) < 1:
         raise TacitError(f"layers is {list(layers)}; it must list the widths of hidden layers.")
-    leaves: dict[str, Init] = {}
+    parameters: dict[str, Initializer] = {}
     for number, out in enumerate(layers):
-        leaves[f"mlp.w{number}"] = Init((width, out), "uniform", (6 / (width + out)) ** 0.5)
-        leaves[f"mlp.b{number}"] = Init((out,), "zeros")
+        parameters[f"mlp.w{number}"] = Initializer(
+            (width, out), "uniform", (6 / (width + out)) ** 0.5
+        )
+        parameters[f"mlp.b{number}"] = Initializer((out,), "zeros")
         width = out
-    return leaves
+    return parameters
 
 
-def output_leaves(width: int) -> dict[str, Init]:
+def output_parameters(width: int) -> dict[str, Initializer]:
     """Weights and bias of the logit.
 
-    >>> output_leaves(3)["out.w"].scale
+    >>> output_parameters(3)["out.w"].scale
     1.0
     """
-    return {"out.w": Init((width,), "uniform", (3 / width) ** 0.5), "out.b": Init((), "zeros")}
+    return {
+        "out.w": Initializer((width,), "uniform", (3 / width) ** 0.5),
+        "out.b": Initializer((), "zeros"),
+    }
 
 
 def climb(p: Params, user: Tensor, item: Tensor, n_layers: int) -> Tensor:
@@ -130,6 +143,7 @@ def climb(p: Params, user: Tensor, item: Tensor, n_layers: int) -> Tensor:
     return hidden
 
 
+@register("ncf")
 @dataclass(frozen=True)
 class Ncf(TowerModel):
     """Neural collaborative filtering, perceptron only; `layers` are the hidden widths.
@@ -142,16 +156,16 @@ class Ncf(TowerModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        hidden_leaves(2 * self.dim, self.layers)
+        hidden_parameters(2 * self.dim, self.layers)
 
-    def user_tables(self) -> dict[str, Init]:
-        return {"user": Init((self.dim,), "normal", TABLE_SCALE)}
+    def user_tables(self) -> dict[str, Initializer]:
+        return {"user": Initializer((self.dim,), "normal", TABLE_SCALE)}
 
-    def item_tables(self) -> dict[str, Init]:
-        return {"items": Init((self.dim,), "normal", TABLE_SCALE)}
+    def item_tables(self) -> dict[str, Initializer]:
+        return {"items": Initializer((self.dim,), "normal", TABLE_SCALE)}
 
-    def tower(self) -> dict[str, Init]:
-        return hidden_leaves(2 * self.dim, self.layers) | output_leaves(self.layers[-1])
+    def tower(self) -> dict[str, Initializer]:
+        return hidden_parameters(2 * self.dim, self.layers) | output_parameters(self.layers[-1])
 
     def logit(self, p: Params) -> Tensor:
         hidden = climb(p, p["user"], p["items"], len(self.layers))
@@ -160,13 +174,13 @@ class Ncf(TowerModel):
 
 METHODS["ncf"] = Entry(
     build=Ncf,
-    summary="central bar: perceptron over user and item rows",
+    summary="central baseline: perceptron over user and item rows",
     rounds=30,
     protocol="pfedrec",
 )
 
 
-# NeuMF (He et al., 2017) as FedRKG's central bar: a product of rows beside a perceptron.
+# NeuMF (He et al., 2017) as FedRKG's central baseline: a product of rows beside a perceptron.
 #
 # The two branches have tables of their own: p ⊙ q of width 32 and a perceptron 64-32-16-8; both
 # ends side by side give the logit, with a bias. The width of the product is our reading of FedRKG;
@@ -174,6 +188,7 @@ METHODS["ncf"] = Entry(
 # searches plain descent's rate on a grid that it does not resolve, so Adam at 1e-3 is ours.
 
 
+@register("neumf")
 @dataclass(frozen=True)
 class NeuMf(TowerModel):
     """NeuMF; `dim` is the width of the perceptron's tables, `product` that of the other two.
@@ -189,25 +204,25 @@ class NeuMf(TowerModel):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        hidden_leaves(2 * self.dim, self.layers)
+        hidden_parameters(2 * self.dim, self.layers)
         if self.product < 1:
             raise TacitError(f"product is {self.product}; it must be at least 1, or use ncf.")
 
-    def user_tables(self) -> dict[str, Init]:
+    def user_tables(self) -> dict[str, Initializer]:
         return {
-            "user.product": Init((self.product,), "normal", TABLE_SCALE),
-            "user.mlp": Init((self.dim,), "normal", TABLE_SCALE),
+            "user.product": Initializer((self.product,), "normal", TABLE_SCALE),
+            "user.mlp": Initializer((self.dim,), "normal", TABLE_SCALE),
         }
 
-    def item_tables(self) -> dict[str, Init]:
+    def item_tables(self) -> dict[str, Initializer]:
         return {
-            "items.product": Init((self.product,), "normal", TABLE_SCALE),
-            "items.mlp": Init((self.dim,), "normal", TABLE_SCALE),
+            "items.product": Initializer((self.product,), "normal", TABLE_SCALE),
+            "items.mlp": Initializer((self.dim,), "normal", TABLE_SCALE),
         }
 
-    def tower(self) -> dict[str, Init]:
+    def tower(self) -> dict[str, Initializer]:
         ends = self.product + self.layers[-1]
-        return hidden_leaves(2 * self.dim, self.layers) | output_leaves(ends)
+        return hidden_parameters(2 * self.dim, self.layers) | output_parameters(ends)
 
     def logit(self, p: Params) -> Tensor:
         hidden = climb(p, p["user.mlp"], p["items.mlp"], len(self.layers))
@@ -219,7 +234,7 @@ class NeuMf(TowerModel):
 
 METHODS["neumf"] = Entry(
     build=NeuMf,
-    summary="central bar: product of rows beside a perceptron",
+    summary="central baseline: product of rows beside a perceptron",
     rounds=30,
     protocol="fedrkg",
 )

@@ -12,15 +12,19 @@ import torch
 from torch import Tensor
 
 from tacit import streams
-from tacit.core.custom import ClientData
-from tacit.core.types import Init, Params, Task
+from tacit.core.algorithm import ClientData
+from tacit.core.central import CentralMethod
+from tacit.core.custom import CustomMethod
+from tacit.core.registry import register
+from tacit.core.types import Initializer, Params, Task
 from tacit.data.sampling import Sampling
 from tacit.data.views import TrainView
 from tacit.errors import TacitError
 from tacit.memory import require_memory
 from tacit.methods.entry import METHODS, Entry
 
-# EASE (Steck, 2019): the closed-form item-to-item model; a central bar, not a federated method.
+# EASE (Steck, 2019): the closed-form item-to-item model; a central baseline, not a federated
+# method.
 #
 # B = argmin ‖X − XB‖² + λ‖B‖² with a zero diagonal: with P = (XᵀX + λI)⁻¹, B_ij = −P_ij / P_jj for
 # i ≠ j. λ is chosen on validation among `ridges`.
@@ -53,8 +57,9 @@ class ItemToItem:
         return history_rows(histories, len(self.weight_II)) @ self.weight_II
 
 
+@register("ease")
 @dataclass(frozen=True)
-class Ease:
+class Ease(CentralMethod):
     """EASE with a grid of ridge penalties λ.
 
     >>> Ease(ridges=(10.0, 100.0)).settings
@@ -83,12 +88,14 @@ class Ease:
 
 
 METHODS["ease"] = Entry(
-    build=Ease, summary="central bar: closed-form item-to-item model", rounds=len(Ease().ridges)
+    build=Ease,
+    summary="central baseline: closed-form item-to-item model",
+    rounds=len(Ease().ridges),
 )
 
 
 # PureSVD (Cremonesi et al., 2010): scores x V Vᵀ from the leading right singular vectors of the
-# train matrix; a central bar. The width is chosen on validation among `widths`.
+# train matrix; a central baseline. The width is chosen on validation among `widths`.
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,8 +107,9 @@ class Subspace:
         return (row_BI @ self.basis_ID) @ self.basis_ID.T
 
 
+@register("pure_svd")
 @dataclass(frozen=True)
-class PureSvd:
+class PureSvd(CentralMethod):
     """PureSVD with a grid of widths.
 
     >>> PureSvd(widths=(8, 16)).settings
@@ -124,7 +132,7 @@ class PureSvd:
 
 METHODS["pure_svd"] = Entry(
     build=PureSvd,
-    summary="central bar: leading singular vectors of the train matrix",
+    summary="central baseline: leading singular vectors of the train matrix",
     rounds=len(PureSvd().widths),
 )
 
@@ -143,8 +151,9 @@ METHODS["pure_svd"] = Entry(
 GRAM, WEIGHT = "gram", "weight"
 
 
+@register("fedease")
 @dataclass(frozen=True)
-class FedEase:
+class FedEase(CustomMethod):
     """EASE over a one-shot Gram sum, with a grid of ridge penalties.
 
     >>> [FedEase().sends(round_number) for round_number in (1, 2, 3)]
@@ -166,17 +175,20 @@ class FedEase:
         return None
 
     @property
-    def row_leaves(self) -> frozenset[str]:
+    def row_parameters(self) -> frozenset[str]:
         return frozenset({GRAM})
 
-    def shared(self, task: Task) -> dict[str, Init]:
-        square = Init((task.n_items, task.n_items))
+    def shared(self, task: Task) -> dict[str, Initializer]:
+        square = Initializer((task.n_items, task.n_items))
         return {GRAM: square, WEIGHT: square}
 
-    def private(self, task: Task) -> dict[str, Init]:
+    def uploads(self, task: Task) -> frozenset[str]:
+        return frozenset({GRAM})
+
+    def private(self, task: Task) -> dict[str, Initializer]:
         return {}
 
-    def noise(self, task: Task) -> dict[str, Init]:
+    def noise(self, task: Task) -> dict[str, Initializer]:
         return {}
 
     def sends(self, round_number: int) -> bool:
@@ -210,7 +222,7 @@ class FedEase:
     def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
         return train_row(data, len(received[WEIGHT])) @ received[WEIGHT]
 
-    def says(self) -> list[str]:
+    def interpretation(self) -> list[str]:
         return [
             "only the sum of the uploads is used: under secure aggregation the server reads how "
             "many clients have each pair of items, and no client's own pairs",
@@ -248,8 +260,9 @@ METHODS["fedease"] = Entry(
 BASIS = "basis"
 
 
+@register("fedspectral")
 @dataclass(frozen=True)
-class FedSpectral:
+class FedSpectral(CustomMethod):
     """Subspace iteration over a sum of clients; `width` is k, how many directions rank.
 
     >>> FedSpectral(width=4).shared(Task(n_users=5, n_items=30))["basis"].shape
@@ -271,16 +284,16 @@ class FedSpectral:
         return None
 
     @property
-    def row_leaves(self) -> frozenset[str]:
+    def row_parameters(self) -> frozenset[str]:
         return frozenset({BASIS})
 
-    def shared(self, task: Task) -> dict[str, Init]:
-        return {BASIS: Init((task.n_items, min(2 * self.width, task.n_items)), "normal")}
+    def shared(self, task: Task) -> dict[str, Initializer]:
+        return {BASIS: Initializer((task.n_items, min(2 * self.width, task.n_items)), "normal")}
 
-    def private(self, task: Task) -> dict[str, Init]:
+    def private(self, task: Task) -> dict[str, Initializer]:
         return {}
 
-    def noise(self, task: Task) -> dict[str, Init]:
+    def noise(self, task: Task) -> dict[str, Initializer]:
         return {}
 
     def sends(self, round_number: int) -> bool:
@@ -312,7 +325,7 @@ class FedSpectral:
         basis_ID = received[BASIS][:, : self.width]
         return basis_ID @ _head(basis_ID, data)
 
-    def says(self) -> list[str]:
+    def interpretation(self) -> list[str]:
         return [
             "only the sum of the uploads is used: under secure aggregation the server reads Σ x xᵀV"
             " over the clients of a round, and no client's part of it",

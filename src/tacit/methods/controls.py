@@ -8,7 +8,9 @@ from typing import Literal
 import numpy as np
 
 from tacit import streams
+from tacit.core.central import CentralMethod
 from tacit.core.method import Method
+from tacit.core.registry import register
 from tacit.data.views import TrainView
 from tacit.errors import TacitError
 from tacit.methods.entry import METHODS, Entry
@@ -29,8 +31,9 @@ class OneOrder:
         return np.tile(self.score_I, (len(histories), 1))
 
 
+@register("popularity")
 @dataclass(frozen=True)
-class Popularity:
+class Popularity(CentralMethod):
     """Every user gets the same list.
 
     >>> Popularity().settings
@@ -60,8 +63,9 @@ class RandomScores:
         return streams.uniforms(self.seed, streams.INIT, 0, key_B, self.n_items)
 
 
+@register("random")
 @dataclass(frozen=True)
-class RandomOrder:
+class RandomOrder(CentralMethod):
     """Scores drawn from the user's own stream: at chance, up to luck.
 
     >>> RandomOrder().settings
@@ -86,8 +90,9 @@ METHODS["random"] = Entry(build=RandomOrder, summary="control: a random order pe
 # drawn as negatives.
 
 
+@register("unseen_first")
 @dataclass(frozen=True)
-class UnseenFirst:
+class UnseenFirst(CentralMethod):
     """Every user gets the same list: unseen items, then by train count, `popular` or `rare` first.
 
     >>> from tacit.data.views import Lists
@@ -134,8 +139,9 @@ class ProfileScorer:
         return profile_BF @ self.unit_IF.T
 
 
+@register("mean_profile")
 @dataclass(frozen=True)
-class MeanProfile:
+class MeanProfile(CentralMethod):
     """score = cos(f_i, mean of f over the user's train items).
 
     >>> MeanProfile().settings

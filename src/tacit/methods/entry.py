@@ -7,12 +7,33 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tacit.core.central import CentralMethod, TrainedCentralMethod
-from tacit.core.custom import DirectMethod
+from tacit.core.custom import CustomMethod
 from tacit.core.method import Method
-from tacit.errors import TacitError, nearest
+from tacit.errors import TacitError, nearest, shown
+from tacit.names import Names
 
-# All methods by name. Each method's file puts itself here; the list of files is in __init__.py.
-METHODS: dict[str, Entry] = {}
+# Which file here registers which methods. `tacit list` shows them in this order: federated papers,
+# then those that read content, then controls and central baselines; others come after them.
+BUILT_IN = {
+    "tacit.methods.factorisation": ("fedmf", "fcf", "fedavg", "fedncf", "fedneumf", "fedrecon"),
+    "tacit.methods.pfedrec": ("pfedrec",),
+    "tacit.methods.personal_tables": ("fedrap", "gpfedrec", "cofedrec"),
+    "tacit.methods.fcf_als": ("fcf_als",),
+    "tacit.methods.feddae": ("feddae",),
+    "tacit.methods.metamf": ("metamf",),
+    "tacit.methods.fedpergnn": ("fedpergnn",),
+    "tacit.methods.content": ("cs_fcf", "cs_fedncf", "fedvbpr"),
+    "tacit.methods.cold_start": ("ipfedrec", "ifedncf", "mdifffr", "light_mdifffr"),
+    "tacit.methods.controls": (
+        "popularity",
+        "random",
+        "unseen_first",
+        "mean_profile",
+        "local_only",
+    ),
+    "tacit.methods.closed_forms": ("ease", "pure_svd", "fedease", "fedspectral"),
+    "tacit.methods.central_trained": ("mf", "ncf", "neumf"),
+}
 
 
 @dataclass(frozen=True)
@@ -24,7 +45,7 @@ class Entry:
     "clean" where there is none.
     """
 
-    build: Callable[..., Method | CentralMethod | DirectMethod | TrainedCentralMethod]
+    build: Callable[..., Method | CentralMethod | CustomMethod | TrainedCentralMethod]
     summary: str
     rounds: int
     protocol: str = "clean"
@@ -32,7 +53,7 @@ class Entry:
 
     def method(
         self, preset: str = "paper"
-    ) -> Method | CentralMethod | DirectMethod | TrainedCentralMethod:
+    ) -> Method | CentralMethod | CustomMethod | TrainedCentralMethod:
         """The method under one of its presets.
 
         >>> from tacit.methods import METHODS
@@ -42,3 +63,22 @@ class Entry:
         if preset not in self.presets:
             raise TacitError(f"No preset {preset!r} here; {nearest(preset, self.presets)}")
         return self.build(**self.presets[preset])
+
+
+def _accept(name: str, entry: Any) -> Entry:
+    if not isinstance(entry, Entry):
+        raise TacitError(
+            f"The method {name!r} is {shown(entry)}; give an Entry: tacit.Entry(build=.., "
+            "summary=.., rounds=..)."
+        )
+    return entry
+
+
+def _origin(entry: Entry) -> tuple[str, str] | None:
+    build = entry.build
+    module, name = getattr(build, "__module__", None), getattr(build, "__qualname__", None)
+    return None if module is None or name is None else (module, name)
+
+
+# All methods by name; each file puts its own here, and so does a user's module.
+METHODS: Names[Entry] = Names("method", "tacit.methods", BUILT_IN, _accept, _origin)

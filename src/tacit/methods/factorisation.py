@@ -94,7 +94,7 @@ METHODS["fedavg"] = Entry(
 #
 # The tower is 64-32-16-8-1 at width 32; `layers=` gives the towers of other papers (64-32-1 is
 # `layers=(32, 1)`). No paper that uses it as a baseline prints its rates, so the preset `paper`
-# holds ours: about nine settings of rate and initial law were tried by hand on ML-100K, with test
+# holds ours: about nine settings of rate and initializer were tried by hand on ML-100K, with test
 # values in sight, before these were fixed. That is more search than fedmf and pfedrec had; `tuned`
 # is the setting that an equal search on validation alone found (`make tune`).
 

@@ -10,9 +10,11 @@ import torch
 from torch import Tensor
 
 from tacit.compiled import compiled
-from tacit.core.custom import ClientData, Crowd
+from tacit.core.algorithm import ClientData
+from tacit.core.custom import CustomMethod, RaggedBatch
 from tacit.core.optim import Adam
-from tacit.core.types import ITEMS, Init, Params, Task
+from tacit.core.registry import register
+from tacit.core.types import ITEMS, Initializer, Params, Task
 from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
 from tacit.errors import TacitError
@@ -36,11 +38,11 @@ def _own_products(start, item, item_ID, product_PDD):  # type: ignore[no-untyped
                     product_PDD[p, d, e] += row[d] * row[e]
 
 
-def crowd_vectors(item_ID: Tensor, history: Lists, confidence: float, ridge: float) -> Tensor:
+def ragged_vectors(item_ID: Tensor, history: Lists, confidence: float, ridge: float) -> Tensor:
     """`FcfAls.solve` of each history.
 
     >>> history = Lists(np.array([0, 1, 2]), np.array([0, 1]))
-    >>> crowd_vectors(torch.tensor([[1.0], [2.0]]), history, confidence=3.0, ridge=1.0).tolist()
+    >>> ragged_vectors(torch.tensor([[1.0], [2.0]]), history, confidence=3.0, ridge=1.0).tolist()
     [[0.4444444477558136], [0.4444444477558136]]
     """
     dim = item_ID.shape[1]
@@ -55,7 +57,7 @@ def crowd_vectors(item_ID: Tensor, history: Lists, confidence: float, ridge: flo
     return torch.linalg.solve(left_PDD, right_PD)
 
 
-def crowd_pull(item_ID: Tensor, user_PD: Tensor, history: Lists, confidence: float) -> Tensor:
+def ragged_pull(item_ID: Tensor, user_PD: Tensor, history: Lists, confidence: float) -> Tensor:
     """The sum of the clients' answers c (p − xᵀy) x, in double precision."""
     user_PD, item_ID = user_PD.double(), item_ID.double()
     client_N, item_N, times_N = _pairs(history)
@@ -97,8 +99,9 @@ MOMENTS = ("first", "second", "steps")
 PIECE = 1024  # clients at a time: what one holds of each is D x D
 
 
+@register("fcf_als")
 @dataclass(frozen=True)
-class FcfAls:
+class FcfAls(CustomMethod):
     """FCF's alternating least squares.
 
     >>> sorted(FcfAls(dim=4).shared(Task(n_users=3, n_items=5)))
@@ -128,22 +131,25 @@ class FcfAls:
         return None
 
     @property
-    def row_leaves(self) -> frozenset[str]:
+    def row_parameters(self) -> frozenset[str]:
         return frozenset()  # items that the client does not have pull, too
 
-    def shared(self, task: Task) -> dict[str, Init]:
+    def shared(self, task: Task) -> dict[str, Initializer]:
         table = (task.n_items, self.dim)
         return {
-            ITEMS: Init(table, "normal", 0.1),
-            "moments.first": Init(table),
-            "moments.second": Init(table),
-            "moments.steps": Init(()),
+            ITEMS: Initializer(table, "normal", 0.1),
+            "moments.first": Initializer(table),
+            "moments.second": Initializer(table),
+            "moments.steps": Initializer(()),
         }
 
-    def private(self, task: Task) -> dict[str, Init]:
+    def uploads(self, task: Task) -> frozenset[str]:
+        return frozenset({ITEMS})
+
+    def private(self, task: Task) -> dict[str, Initializer]:
         return {}
 
-    def noise(self, task: Task) -> dict[str, Init]:
+    def noise(self, task: Task) -> dict[str, Initializer]:
         return {}
 
     def sends(self, round_number: int) -> bool:
@@ -187,24 +193,26 @@ class FcfAls:
         return received[ITEMS] @ self.solve(received[ITEMS], data)
 
     @property
-    def plays_crowds(self) -> bool:
+    def runs_ragged(self) -> bool:
         return True
 
-    def play(self, shared: Params, private: Params, crowd: Crowd, round_number: int) -> Params:
-        arrived = crowd.take(np.flatnonzero(crowd.reports_P))  # no client keeps anything
+    def update_ragged(
+        self, shared: Params, private: Params, batch: RaggedBatch, round_number: int
+    ) -> Params:
+        arrived = batch.take(np.flatnonzero(batch.reports_P))  # no client keeps anything
         pull_ID = torch.zeros_like(shared[ITEMS], dtype=torch.float64)
         for piece in arrived.pieces(PIECE):
-            user_PD = crowd_vectors(shared[ITEMS], piece.history, self.confidence, self.ridge)
-            pull_ID += crowd_pull(shared[ITEMS], user_PD, piece.history, self.confidence)
+            user_PD = ragged_vectors(shared[ITEMS], piece.history, self.confidence, self.ridge)
+            pull_ID += ragged_pull(shared[ITEMS], user_PD, piece.history, self.confidence)
         return {ITEMS: pull_ID}
 
-    def score_crowd(
+    def score_ragged(
         self, shared: Params, private: Params, user_B: np.ndarray, history: Lists
     ) -> Tensor:
-        user_BD = crowd_vectors(shared[ITEMS], history, self.confidence, self.ridge)
+        user_BD = ragged_vectors(shared[ITEMS], history, self.confidence, self.ridge)
         return user_BD @ shared[ITEMS].T
 
-    def says(self) -> list[str]:
+    def interpretation(self) -> list[str]:
         return [
             "only the sum of the uploads is used: under secure aggregation the server reads the "
             "gradient of all clients of a round together",

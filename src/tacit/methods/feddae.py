@@ -30,9 +30,12 @@ import torch
 from torch import Tensor
 from torch.func import grad
 
-from tacit.core.custom import ClientData, Crowd
+from tacit.core.algorithm import ClientData
+from tacit.core.capabilities import written_step
+from tacit.core.custom import CustomMethod, RaggedBatch
 from tacit.core.optim import Adam, Optimiser, adam_step, with_moments, without_moments
-from tacit.core.types import Init, Params, Task
+from tacit.core.registry import register
+from tacit.core.types import Initializer, Params, Task
 from tacit.data.views import Lists
 from tacit.methods.entry import METHODS, Entry
 from tacit.methods.feddae_model import decode, distinct, divergence, encode
@@ -52,16 +55,17 @@ ROWS = OWN_ROWS | {"global.rows"}  # one row per item
 BLOCK = 128  # clients that play together: enough for matrix products, few enough for the cache
 
 
-def _linear(name: str, n_in: int, n_out: int, weight: str, bias: str) -> dict[str, Init]:
+def _linear(name: str, n_in: int, n_out: int, weight: str, bias: str) -> dict[str, Initializer]:
     bound = n_in**-0.5
     return {
-        f"{name}.{weight}": Init((n_in, n_out), "uniform", bound, same=True),
-        f"{name}.{bias}": Init((n_out,), "uniform", bound, same=True),
+        f"{name}.{weight}": Initializer((n_in, n_out), "uniform", bound, same=True),
+        f"{name}.{bias}": Initializer((n_out,), "uniform", bound, same=True),
     }
 
 
+@register("feddae")
 @dataclass(frozen=True)
-class FedDAE:
+class FedDAE(CustomMethod):
     """FedDAE; the widths are those of FedRKG's comparison, I-64-(32+32) and 32-64-I.
 
     >>> from tacit.core.types import Task
@@ -88,37 +92,40 @@ class FedDAE:
         return None
 
     @property
-    def row_leaves(self) -> frozenset[str]:
+    def row_parameters(self) -> frozenset[str]:
         return frozenset({"global.rows"})
 
     @property
-    def history_leaves(self) -> frozenset[str]:
+    def history_parameters(self) -> frozenset[str]:
         return OWN_ROWS
 
-    def _encoder(self, name: str, n_items: int) -> dict[str, Init]:
+    def _encoder(self, name: str, n_items: int) -> dict[str, Initializer]:
         first = _linear(name, n_items, self.hidden, "rows", "b0")
         return {**first, **_linear(name, self.hidden, 2 * self.latent, "w1", "b1")}
 
-    def shared(self, task: Task) -> dict[str, Init]:
+    def shared(self, task: Task) -> dict[str, Initializer]:
         decoder = {
             **_linear("decoder", self.latent, self.hidden, "w0", "b0"),
             **_linear("decoder", self.hidden, task.n_items, "w1", "b1"),
         }
         return with_moments({**self._encoder("global", task.n_items), **decoder})
 
-    def private(self, task: Task) -> dict[str, Init]:
+    def uploads(self, task: Task) -> frozenset[str]:
+        return frozenset(name for name in self.shared(task) if "/" not in name)
+
+    def private(self, task: Task) -> dict[str, Initializer]:
         gate = {
             **_linear("gate", task.n_items, self.gate, "rows", "b0"),
             **_linear("gate", self.gate, 2, "w1", "b1"),
         }
         return {**self._encoder("local", task.n_items), **gate}
 
-    def noise(self, task: Task) -> dict[str, Init]:
+    def noise(self, task: Task) -> dict[str, Initializer]:
         return {
-            "drop.local": Init((self.epochs, task.n_items), "uniform"),
-            "drop.global": Init((self.epochs, task.n_items), "uniform"),
-            "drop.gate": Init((self.epochs, self.gate), "uniform"),
-            "latent": Init((self.epochs, 2, self.latent), "normal"),
+            "drop.local": Initializer((self.epochs, task.n_items), "uniform"),
+            "drop.global": Initializer((self.epochs, task.n_items), "uniform"),
+            "drop.gate": Initializer((self.epochs, self.gate), "uniform"),
+            "latent": Initializer((self.epochs, 2, self.latent), "normal"),
         }
 
     def sends(self, round_number: int) -> bool:
@@ -142,27 +149,32 @@ class FedDAE:
     ) -> tuple[Params, Params]:
         data = replace(data, real_H=distinct(data))
         start, shared = _rows_of(private, data), _rows_of(received, data)
-        own, state = dict(start), {leaf: self.local.init(v, 0) for leaf, v in start.items()}
+        own, state = (
+            dict(start),
+            {parameter: self.local.init(v, 0) for parameter, v in start.items()},
+        )
         rate = self.local.rate_at(round_number, len(received["decoder.b1"]))
-        total = {leaf: torch.zeros_like(value) for leaf, value in shared.items()}
+        total = {parameter: torch.zeros_like(value) for parameter, value in shared.items()}
         for epoch in range(self.epochs):
             noise = {name: value[epoch] for name, value in data.noise.items()}
             slope, shared_slope = grad(self._loss, argnums=(0, 1))(
                 own, shared, data, noise, self.beta_at(round_number)
             )
-            for leaf in own:
-                own[leaf], state[leaf] = self.local.update(
-                    own[leaf], slope[leaf], state[leaf], rate
+            for parameter in own:
+                own[parameter], state[parameter] = self.local.update(
+                    own[parameter], slope[parameter], state[parameter], rate
                 )
-            total = {leaf: total[leaf] + value for leaf, value in shared_slope.items()}
-        upload = {leaf: value / self.epochs for leaf, value in total.items()}
+            total = {
+                parameter: total[parameter] + value for parameter, value in shared_slope.items()
+            }
+        upload = {parameter: value / self.epochs for parameter, value in total.items()}
         return _rows_back(private, start, own, data), upload
 
     def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
         return upload
 
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
-        mean = {leaf: value / n_clients for leaf, value in total.items()}
+        mean = {name: value / n_clients for name, value in total.items()}
         rate = self.server.rate_at(round_number, len(shared["decoder.b1"]))
         return adam_step(self.server, shared, mean, rate)
 
@@ -172,26 +184,30 @@ class FedDAE:
         return decode(shared, encode(_rows_of(private, data), shared, data, {})[0])
 
     @property
-    def plays_crowds(self) -> bool:
-        return type(self.local) is Adam  # whose steps the kernels have written down
+    def runs_ragged(self) -> bool:
+        step = written_step(self.local)
+        return step is not None and step.adam
 
-    def play(self, shared: Params, private: Params, crowd: Crowd, round_number: int) -> Params:
-        assert isinstance(self.local, Adam)
+    def update_ragged(
+        self, shared: Params, private: Params, batch: RaggedBatch, round_number: int
+    ) -> Params:
+        step = written_step(self.local)
+        assert step is not None
         received = without_moments(shared)
         n_items = len(received["decoder.b1"])
         rate = self.local.rate_at(round_number, n_items)
-        total = {leaf: torch.zeros_like(v, dtype=torch.float64) for leaf, v in received.items()}
-        for part in crowd.pieces(BLOCK):
+        total = {name: torch.zeros_like(v, dtype=torch.float64) for name, v in received.items()}
+        for part in batch.pieces(BLOCK):
             lists, row_R = distinct_lists(part.history, part.row_N, n_items)
             own = taken(private, part.user_P, row_R)
             report_B = torch.from_numpy(part.reports_P).to(received["decoder.b1"])
             passes = passes_of(part, lists, n_items, self.epochs, self.dropout)
             beta = self.beta_at(round_number)
-            play_block(own, received, total, lists, report_B, passes, beta, self.local, rate)
+            play_block(own, received, total, lists, report_B, passes, beta, step, rate)
             put_back(private, own, part.user_P, row_R)
-        return {leaf: value / self.epochs for leaf, value in total.items()}
+        return {name: value / self.epochs for name, value in total.items()}
 
-    def score_crowd(
+    def score_ragged(
         self, shared: Params, private: Params, user_B: np.ndarray, history: Lists
     ) -> Tensor:
         every_N = np.arange(len(history.item_N))
@@ -200,7 +216,7 @@ class FedDAE:
         own = taken(private, np.ascontiguousarray(user_B, dtype=np.int64), row_R)
         return forward(own, shared, lists, inputs, {}).logit_BI
 
-    def says(self) -> list[str]:
+    def interpretation(self) -> list[str]:
         return [
             "only the sum of the uploads is used; without secure aggregation the server reads a "
             "client's history: its gradient of the global encoder is zero in all other rows",
@@ -217,16 +233,16 @@ class FedDAE:
 
 
 def _rows_of(p: Params, data: ClientData) -> Params:
-    return {leaf: v[data.history_H] if leaf in ROWS else v for leaf, v in p.items()}
+    return {name: v[data.history_H] if name in ROWS else v for name, v in p.items()}
 
 
 def _rows_back(private: Params, start: Params, own: Params, data: ClientData) -> Params:
-    """The private leaves with the history's rows moved; padding moves nothing."""
+    """The private parameters with the history's rows moved; padding moves nothing."""
     after = dict(own)
-    for leaf in ROWS:
-        if leaf in private:
-            change_HD = (own[leaf] - start[leaf]) * data.real_H[:, None]
-            after[leaf] = private[leaf].index_add(0, data.history_H, change_HD)
+    for name in ROWS:
+        if name in private:
+            change_HD = (own[name] - start[name]) * data.real_H[:, None]
+            after[name] = private[name].index_add(0, data.history_H, change_HD)
     return after
 
 

@@ -1,7 +1,7 @@
 """FedDAE's network for one client: two encoders, a gate and a decoder, over the history's rows.
 
-Leaves called `.rows` hold the first layer's rows of the history's items. Without noise nothing is
-dropped and the latent vector is its mean.
+Parameters called `.rows` hold the first layer's rows of the history's items. Without noise nothing
+is dropped and the latent vector is its mean.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from tacit.core.custom import ClientData
+from tacit.core.algorithm import ClientData
 from tacit.core.types import Params
 
 

@@ -9,16 +9,16 @@ import torch
 from torch import Tensor
 
 from tacit.compiled import compiled
-from tacit.core.custom import Crowd
-from tacit.core.optim import Adam
+from tacit.core.custom import RaggedBatch
+from tacit.core.optim import WrittenStep
 from tacit.core.types import Params
 from tacit.data.views import Lists
 from tacit.methods.feddae_model import kept
 
 # Compiled loops of FedDAE over the rows of many histories, client after client.
 #
-# Every gradient of a client's own leaves is an outer product: what entered a row, times the slope
-# of what came out. So one kernel steps first layers, second layers and biases alike. B are
+# Every gradient of a client's own parameters is an outer product: what entered a row, times the
+# slope of what came out. So one kernel steps first layers, second layers and biases alike. B are
 # clients, R rows of all of them, D the width; rows `start[b]` to `start[b + 1]` are client b's.
 
 # Reassociation lets sums vectorise; NaN and infinity keep their meaning.
@@ -236,29 +236,29 @@ OWN_ROWS = frozenset({"local.rows", "gate.rows"})  # tables that are kept by his
 
 
 def taken(private: Params, user_B: np.ndarray, row_R: np.ndarray) -> Params:
-    """The own leaves of some clients; of `.rows` those of the history, client after client."""
+    """The own parameters of some clients; of `.rows` those of the history, client after client."""
     user, row = torch.from_numpy(user_B), torch.from_numpy(row_R)
-    return {leaf: value[row if leaf in OWN_ROWS else user] for leaf, value in private.items()}
+    return {name: value[row if name in OWN_ROWS else user] for name, value in private.items()}
 
 
 def put_back(private: Params, own: Params, user_B: np.ndarray, row_R: np.ndarray) -> None:
     user, row = torch.from_numpy(user_B), torch.from_numpy(row_R)
-    for leaf, value in private.items():
-        value[row if leaf in OWN_ROWS else user] = own[leaf]
+    for name, value in private.items():
+        value[row if name in OWN_ROWS else user] = own[name]
 
 
 def passes_of(
-    crowd: Crowd, lists: Lists, n_items: int, epochs: int, dropout: float
+    batch: RaggedBatch, lists: Lists, n_items: int, epochs: int, dropout: float
 ) -> list[tuple[dict[str, Tensor], Params]]:
     """Of each pass of a block: what enters the rows, and the noise."""
-    latent, gate = (crowd.noise(leaf, crowd.user_P) for leaf in ("latent", "drop.gate"))
-    user_R = np.repeat(crowd.user_P, lists.size_U)
+    latent, gate = (batch.noise(parameter, batch.user_P) for parameter in ("latent", "drop.gate"))
+    user_R = np.repeat(batch.user_P, lists.size_U)
     plain = inputs_of(lists, latent.dtype)
     passes = []
     for epoch in range(epochs):
         inputs = dict(plain)
         for name in ("local", "global"):
-            drawn_R = crowd.noise_at(f"drop.{name}", user_R, epoch * n_items + lists.item_N)
+            drawn_R = batch.noise_at(f"drop.{name}", user_R, epoch * n_items + lists.item_N)
             inputs[name] = plain[name] * kept(drawn_R, dropout)
         noise = {"latent": latent[:, epoch], "gate": kept(gate[:, epoch], dropout)}
         passes.append((inputs, noise))
@@ -273,24 +273,24 @@ def play_block(
     report_B: Tensor,
     passes: list[tuple[dict[str, Tensor], Params]],
     beta: float,
-    local: Adam,
+    local: WrittenStep,
     rate: float,
 ) -> None:
     """One pass per entry of `passes` (what enters rows, and noise); `own` steps in place and the
     shared gradients of who reports are added to `total`."""
-    first = {leaf: torch.zeros_like(value) for leaf, value in own.items()}
-    second = {leaf: torch.zeros_like(value) for leaf, value in own.items()}
+    first = {name: torch.zeros_like(value) for name, value in own.items()}
+    second = {name: torch.zeros_like(value) for name, value in own.items()}
     for step, (inputs, noise) in enumerate(passes, start=1):
         found = forward(own, shared, lists, inputs, noise)
         slopes = backward(own, shared, lists, found, noise["gate"], beta)
         _add(total, found, slopes, lists, inputs["global"], report_B)
-        for leaf, (start, enters, slope) in _outer(found, slopes, lists, inputs).items():
+        for name, (start, enters, slope) in _outer(found, slopes, lists, inputs).items():
             width = slope.shape[1]
             adam_rows(
                 start,
-                own[leaf].view(-1, width).numpy(),
-                first[leaf].view(-1, width).numpy(),
-                second[leaf].view(-1, width).numpy(),
+                own[name].view(-1, width).numpy(),
+                first[name].view(-1, width).numpy(),
+                second[name].view(-1, width).numpy(),
                 enters.contiguous().view(-1).numpy(),
                 slope.contiguous().numpy(),
                 _numbers(local, step, rate, slope.numpy().dtype),
@@ -300,7 +300,8 @@ def play_block(
 def _outer(
     found: Pass, slopes: Slopes, lists: Lists, inputs: dict[str, Tensor]
 ) -> dict[str, tuple[np.ndarray, Tensor, Tensor]]:
-    """Of each own leaf: where each client's rows begin, what enters them, and the slope behind."""
+    """Of each own parameter: where each client's rows begin, what enters them, and the slope
+    behind."""
     size = len(lists)
     ones = found.weight_B2.new_ones(size)
     local = found.halves[0].hidden_BH
@@ -341,7 +342,7 @@ def _add(
     add_rows(lists.start_U1, lists.item_N, input_R.numpy(), hidden_BH.numpy(), rows)
 
 
-def _numbers(adam: Adam, step: int, rate: float, dtype: np.dtype) -> np.ndarray:
+def _numbers(adam: WrittenStep, step: int, rate: float, dtype: np.dtype) -> np.ndarray:
     return np.array(
         [
             adam.beta1,

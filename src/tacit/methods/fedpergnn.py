@@ -34,22 +34,25 @@ import torch
 from torch import Tensor
 from torch.func import grad
 
+from tacit.core.algorithm import ClientData
 from tacit.core.capabilities import steps_entrywise
-from tacit.core.custom import ClientData, Crowd
+from tacit.core.custom import CustomMethod, RaggedBatch
 from tacit.core.optim import Adam, adam_step, clipped, with_moments, without_moments
-from tacit.core.types import Init, Params, Task
+from tacit.core.registry import register
+from tacit.core.types import Initializer, Params, Task
 from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
 from tacit.methods.entry import METHODS, Entry
 from tacit.methods.fedpergnn_model import logits, network, person
-from tacit.methods.fedpergnn_ragged import claimed_slots, crowd_scores, matches, slopes
+from tacit.methods.fedpergnn_ragged import claimed_slots, matches, ragged_scores, slopes
 from tacit.parts.objectives import BinaryCrossEntropy
 
 THIRD_PARTY = ("slots", "matched")
 
 
+@register("fedpergnn")
 @dataclass(frozen=True)
-class FedPerGNN:
+class FedPerGNN(CustomMethod):
     """FedPerGNN; `hidden=0` is the released head, `clip` bounds the gradient that a client sends.
 
     `laplace` is the scale of the noise that a client adds to each entry of it.
@@ -77,30 +80,39 @@ class FedPerGNN:
         return Sampling(negatives=4 if self.negatives else 0)
 
     @property
-    def row_leaves(self) -> frozenset[str]:
+    def sends_private(self) -> frozenset[str]:
+        return frozenset({"slots"})  # a user's vector, for some items of the history
+
+    @property
+    def row_parameters(self) -> frozenset[str]:
         return frozenset(THIRD_PARTY)
 
-    def _model(self, task: Task) -> dict[str, Init]:
+    def _model(self, task: Task) -> dict[str, Initializer]:
         return {
-            "items": Init((task.n_items, self.dim), "normal", self.scale),
+            "items": Initializer((task.n_items, self.dim), "normal", self.scale),
             **network(self.dim, self.hidden),
         }
 
-    def shared(self, task: Task) -> dict[str, Init]:
+    def shared(self, task: Task) -> dict[str, Initializer]:
         return {
             **with_moments(self._model(task)),
-            "slots": Init((task.n_items, self.neighbours, self.dim + 1)),  # vector, and 1 if taken
-            "matched": Init((task.n_items,)),
+            "slots": Initializer(
+                (task.n_items, self.neighbours, self.dim + 1)
+            ),  # vector, and 1 if taken
+            "matched": Initializer((task.n_items,)),
         }
 
-    def private(self, task: Task) -> dict[str, Init]:
-        return with_moments({"user": Init((self.dim,), "normal", self.scale)})
+    def uploads(self, task: Task) -> frozenset[str]:
+        return frozenset(name for name in self.shared(task) if "/" not in name)
 
-    def noise(self, task: Task) -> dict[str, Init]:
-        drawn = {"slot": Init((task.n_items,), "uniform")}
+    def private(self, task: Task) -> dict[str, Initializer]:
+        return with_moments({"user": Initializer((self.dim,), "normal", self.scale)})
+
+    def noise(self, task: Task) -> dict[str, Initializer]:
+        drawn = {"slot": Initializer((task.n_items,), "uniform")}
         if self.laplace:
-            for leaf, init in self._model(task).items():
-                drawn[f"laplace.{leaf}"] = Init(init.shape, "uniform")
+            for name, init in self._model(task).items():
+                drawn[f"laplace.{name}"] = Initializer(init.shape, "uniform")
         return drawn
 
     def sends(self, round_number: int) -> bool:
@@ -112,7 +124,7 @@ class FedPerGNN:
     def update(
         self, received: Params, private: Params, data: ClientData, round_number: int
     ) -> tuple[Params, Params]:
-        p = {leaf: value for leaf, value in received.items() if leaf not in THIRD_PARTY}
+        p = {name: value for name, value in received.items() if name not in THIRD_PARTY}
         own = {"user": private["user"]}
         own_slope, slope = grad(self._loss, argnums=(0, 1))(own, p, received["slots"], data)
         rate = self.local.rate_at(round_number, len(p["items"]))
@@ -120,8 +132,8 @@ class FedPerGNN:
         upload = clipped(slope, self.clip)
         if self.laplace:
             upload = {
-                leaf: value + self.laplace * laplace(data.noise[f"laplace.{leaf}"])
-                for leaf, value in upload.items()
+                name: value + self.laplace * laplace(data.noise[f"laplace.{name}"])
+                for name, value in upload.items()
             }
         vector_D1 = torch.cat([after["user"], torch.ones_like(after["user"][:1])])
         claim_HK = self.claims(received["matched"], data)
@@ -166,36 +178,38 @@ class FedPerGNN:
         return logits(received, person_D, received["items"])
 
     @property
-    def plays_crowds(self) -> bool:
-        """A bound or noise is for each client's gradient, which a crowd never has; and all clients
-        step at once, entry by entry."""
+    def runs_ragged(self) -> bool:
+        """A bound or noise is for each client's gradient, which a ragged batch never has; and all
+        clients step at once, entry by entry."""
         return self.clip is None and not self.laplace and steps_entrywise(self.local)
 
-    def play(self, shared: Params, private: Params, crowd: Crowd, round_number: int) -> Params:
+    def update_ragged(
+        self, shared: Params, private: Params, batch: RaggedBatch, round_number: int
+    ) -> Params:
         p = {k: v for k, v in without_moments(shared).items() if k not in THIRD_PARTY}
-        user = torch.from_numpy(crowd.user_P)
-        own = {leaf: value[user] for leaf, value in private.items()}
-        own_slope, total = slopes(p, shared["slots"], own["user"], crowd, not self.negatives)
+        user = torch.from_numpy(batch.user_P)
+        own = {name: value[user] for name, value in private.items()}
+        own_slope, total = slopes(p, shared["slots"], own["user"], batch, not self.negatives)
         rate = self.local.rate_at(round_number, len(p["items"]))
         after = adam_step(self.local, own, {"user": own_slope}, rate)
-        for leaf, value in after.items():
-            private[leaf][user] = value
+        for name, value in after.items():
+            private[name][user] = value
         vector_P1 = torch.cat([after["user"], torch.ones_like(after["user"][:, :1])], 1)
-        item_N = crowd.history.item_N
-        drawn_N = crowd.noise_at("slot", np.repeat(crowd.user_P, crowd.history.size_U), item_N)
+        item_N = batch.history.item_N
+        drawn_N = batch.noise_at("slot", np.repeat(batch.user_P, batch.history.size_U), item_N)
         number_N = self.numbers(drawn_N, shared["matched"][torch.from_numpy(item_N)])
         return {
-            **{leaf: value.double() for leaf, value in total.items()},
-            "slots": claimed_slots(number_N, vector_P1, crowd, shared["slots"].shape),
-            "matched": matches(crowd, len(shared["matched"])),
+            **{name: value.double() for name, value in total.items()},
+            "slots": claimed_slots(number_N, vector_P1, batch, shared["slots"].shape),
+            "matched": matches(batch, len(shared["matched"])),
         }
 
-    def score_crowd(
+    def score_ragged(
         self, shared: Params, private: Params, user_B: np.ndarray, history: Lists
     ) -> Tensor:
-        return crowd_scores(shared, shared["slots"], private["user"][user_B], history)
+        return ragged_scores(shared, shared["slots"], private["user"][user_B], history)
 
-    def says(self) -> list[str]:
+    def interpretation(self) -> list[str]:
         return [
             "the third party reads which items a client matches, and for some of them its vector",
             "the server uses only the sum of the gradients; without secure aggregation it reads "

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import leaky_relu
 
-from tacit.core.custom import ClientData
-from tacit.core.types import Init, Params
+from tacit.core.algorithm import ClientData
+from tacit.core.types import Initializer, Params
 
 LEAK = 0.3  # of attention's leaky rectifier
 
 
-def network(dim: int, hidden: int) -> dict[str, Init]:
-    """Weights at He's law and zero biases; `hidden=0` is a head without a hidden layer.
+def network(dim: int, hidden: int) -> dict[str, Initializer]:
+    """Weights at He's initializer and zero biases; `hidden=0` is a head without a hidden layer.
 
     >>> network(4, 0)["head.w"].shape, network(4, 3)["head.w"].shape
     ((8,), (8, 3))
@@ -31,11 +31,11 @@ def network(dim: int, hidden: int) -> dict[str, Init]:
     }
     if hidden:
         shapes["out"] = (hidden,)
-    leaves = {}
+    parameters = {}
     for name, shape in shapes.items():
-        leaves[f"{name}.w"] = Init(shape, "uniform", (6 / shape[0]) ** 0.5)
-        leaves[f"{name}.b"] = Init(shape[1:], "zeros")
-    return leaves
+        parameters[f"{name}.w"] = Initializer(shape, "uniform", (6 / shape[0]) ** 0.5)
+        parameters[f"{name}.b"] = Initializer(shape[1:], "zeros")
+    return parameters
 
 
 def joined(p: Params, item_HD: Tensor, near_HKE: Tensor) -> Tensor:

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.func import vjp
 
 from tacit.compiled import compiled
-from tacit.core.custom import Crowd
+from tacit.core.custom import RaggedBatch
 from tacit.core.types import Params
 from tacit.data.views import Lists
 from tacit.methods.fedpergnn_model import LEAK, joined
@@ -199,15 +199,15 @@ def _out(p: Params) -> tuple[np.ndarray, Any, bool]:
 
 
 def slopes(
-    p: Params, slots: Tensor, user_PD: Tensor, crowd: Crowd, squared: bool
+    p: Params, slots: Tensor, user_PD: Tensor, batch: RaggedBatch, squared: bool
 ) -> tuple[Tensor, Params]:
     """Gradients of the clients' own vectors, and the sum of the others over who reports."""
     (joined_ID, pool_I, value_IE), items_back = vjp(lambda q: of_items(q, slots), p)[:2]
     (hidden_PD, mine_P), users_back = vjp(of_users, p, user_PD)[:2]
     leak = pool_I.new_tensor(LEAK).numpy()[()]
-    report_P = torch.from_numpy(crowd.reports_P).to(user_PD)
-    history = (crowd.history.start_U1, crowd.history.item_N)
-    weight_N = np.empty(len(crowd.history.item_N), dtype=pool_I.numpy().dtype)
+    report_P = torch.from_numpy(batch.reports_P).to(user_PD)
+    history = (batch.history.start_U1, batch.history.item_N)
+    weight_N = np.empty(len(batch.history.item_N), dtype=pool_I.numpy().dtype)
     pooled_PD = torch.zeros_like(user_PD)
     attention = (joined_ID.numpy(), pool_I.numpy(), mine_P.numpy(), leak, weight_N)
     pool(*history, *attention, pooled_PD.numpy())
@@ -216,9 +216,9 @@ def slopes(
     value_slope, shift_slope = torch.zeros_like(value_IE), torch.zeros_like(shift_PE)
     out_slope = np.zeros(len(out_E), dtype=np.float64)
     bias_slope = head_back(
-        crowd.samples.start_U1,
-        crowd.samples.item_N,
-        crowd.label_N,
+        batch.samples.start_U1,
+        batch.samples.item_N,
+        batch.label_N,
         value_IE.numpy(),
         shift_PE.numpy(),
         out_E,
@@ -250,31 +250,33 @@ def slopes(
         people_back(counted * shift_slope)[0],
         users_back((counted * hidden_slope, report_P * mine_slope))[0],
     )
-    total = {leaf: parts[0][leaf] + parts[1][leaf] + parts[2][leaf] for leaf in p}
+    total = {name: parts[0][name] + parts[1][name] + parts[2][name] for name in p}
     if rectify:
         total["out.w"] = torch.from_numpy(out_slope)
         total["out.b"] = torch.tensor(bias_slope, dtype=torch.float64)
     return own_slope, total
 
 
-def claimed_slots(number_N: Tensor, vector_P1: Tensor, crowd: Crowd, shape: torch.Size) -> Tensor:
+def claimed_slots(
+    number_N: Tensor, vector_P1: Tensor, batch: RaggedBatch, shape: torch.Size
+) -> Tensor:
     """The vectors that arrive at each item's slots; a number beyond the slots claims none."""
-    client_N = torch.from_numpy(np.repeat(np.arange(len(crowd.user_P)), crowd.history.size_U))
-    item_N = torch.from_numpy(crowd.history.item_N)
-    sends_N = (number_N < shape[1]) & torch.from_numpy(crowd.reports_P)[client_N]
+    client_N = torch.from_numpy(np.repeat(np.arange(len(batch.user_P)), batch.history.size_U))
+    item_N = torch.from_numpy(batch.history.item_N)
+    sends_N = (number_N < shape[1]) & torch.from_numpy(batch.reports_P)[client_N]
     total = torch.zeros(shape, dtype=torch.float64)
     slot_N = item_N[sends_N] * shape[1] + number_N[sends_N].long()
     total.view(-1, shape[2]).index_add_(0, slot_N, vector_P1.double()[client_N[sends_N]])
     return total
 
 
-def matches(crowd: Crowd, n_items: int) -> Tensor:
+def matches(batch: RaggedBatch, n_items: int) -> Tensor:
     """How many clients report each item."""
-    reports_N = np.repeat(crowd.reports_P, crowd.history.size_U)
-    return torch.from_numpy(np.bincount(crowd.history.item_N, reports_N, n_items))
+    reports_N = np.repeat(batch.reports_P, batch.history.size_U)
+    return torch.from_numpy(np.bincount(batch.history.item_N, reports_N, n_items))
 
 
-def crowd_scores(p: Params, slots: Tensor, user_PD: Tensor, history: Lists) -> Tensor:
+def ragged_scores(p: Params, slots: Tensor, user_PD: Tensor, history: Lists) -> Tensor:
     """Logits of all items for each client."""
     joined_ID, pool_I, value_IE = of_items(p, slots)
     hidden_PD, mine_P = of_users(p, user_PD)

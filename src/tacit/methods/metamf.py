@@ -7,8 +7,8 @@ server takes each gradient back through the hyper-networks (a vector-Jacobian pr
 clips the norm at 5 and steps with Adam.
 
 The released code is central, on ratings; here: cross-entropy with drawn negatives, one gradient per
-client and round over all its samples. Weights begin at Xavier's normal law, biases at torch's.
-A newcomer, who has no vector, gets the model of the mean vector.
+client and round over all its samples. Weights begin at Xavier's normal initializer, biases at
+torch's. A newcomer, who has no vector, gets the model of the mean vector.
 
 The paper's rate of 0.0001 is for many small batches; a round here is one step. Of 0.001, 0.003 and
 0.01, with one seed and 20 rounds on ML-100K, 0.01 was best on validation (NDCG@10 0.034, 0.037,
@@ -25,22 +25,26 @@ import torch
 from torch import Tensor
 from torch.func import grad, vjp, vmap
 
-from tacit.core.custom import ClientData, Crowd
+from tacit.core.algorithm import ClientData
+from tacit.core.capabilities import written_step
+from tacit.core.custom import CustomMethod, RaggedBatch
 from tacit.core.optim import Adam, adam_step, clipped, with_moments, without_moments
-from tacit.core.types import Init, Params, Task
+from tacit.core.registry import register
+from tacit.core.types import Initializer, Params, Task
 from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
 from tacit.methods.entry import METHODS, Entry
-from tacit.methods.metamf_ragged import adam_in_place, crowd_logits, crowd_slopes
+from tacit.methods.metamf_ragged import adam_in_place, ragged_logits, ragged_slopes
 from tacit.parts.objectives import BinaryCrossEntropy
 
 
-def _xavier(n_in: int, n_out: int) -> Init:
-    return Init((n_in, n_out), "normal", (2 / (n_in + n_out)) ** 0.5)
+def _xavier(n_in: int, n_out: int) -> Initializer:
+    return Initializer((n_in, n_out), "normal", (2 / (n_in + n_out)) ** 0.5)
 
 
+@register("metamf")
 @dataclass(frozen=True)
-class MetaMF:
+class MetaMF(CustomMethod):
     """MetaMF; `left` is the inner width of the generated item table, `predictor` its MLP's.
 
     >>> from tacit.core.types import Task
@@ -63,7 +67,7 @@ class MetaMF:
         return "each"
 
     @property
-    def row_leaves(self) -> frozenset[str]:
+    def row_parameters(self) -> frozenset[str]:
         return frozenset()
 
     def heads(self, n_items: int) -> dict[str, tuple[str, tuple[int, ...]]]:
@@ -81,24 +85,27 @@ class MetaMF:
             "right": ("items", (self.left, self.dim)),
         }
 
-    def shared(self, task: Task) -> dict[str, Init]:
-        leaves = {
+    def shared(self, task: Task) -> dict[str, Initializer]:
+        parameters = {
             "users": _xavier(task.n_users, self.user_width),
             "memory": _xavier(self.user_width, self.memory),
         }
         for network in ("first", "second", "items"):
-            leaves[f"{network}.w"] = _xavier(self.memory, self.hidden)
-            leaves[f"{network}.b"] = Init((self.hidden,), "uniform", self.memory**-0.5)
+            parameters[f"{network}.w"] = _xavier(self.memory, self.hidden)
+            parameters[f"{network}.b"] = Initializer((self.hidden,), "uniform", self.memory**-0.5)
         for head, (_, shape) in self.heads(task.n_items).items():
-            count = Init(shape).count
-            leaves[f"{head}.w"] = _xavier(self.hidden, count)
-            leaves[f"{head}.b"] = Init((count,), "uniform", self.hidden**-0.5)
-        return with_moments(leaves)
+            count = Initializer(shape).count
+            parameters[f"{head}.w"] = _xavier(self.hidden, count)
+            parameters[f"{head}.b"] = Initializer((count,), "uniform", self.hidden**-0.5)
+        return with_moments(parameters)
 
-    def private(self, task: Task) -> dict[str, Init]:
+    def uploads(self, task: Task) -> frozenset[str]:
+        return frozenset({"items", *self.heads(task.n_items)} - {"left", "right"})
+
+    def private(self, task: Task) -> dict[str, Initializer]:
         return {}
 
-    def noise(self, task: Task) -> dict[str, Init]:
+    def noise(self, task: Task) -> dict[str, Initializer]:
         return {}
 
     def sends(self, round_number: int) -> bool:
@@ -126,20 +133,20 @@ class MetaMF:
         return {}, grad(_loss)(received, data)
 
     def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
-        """The gradient of the server's own leaves."""
-        pull = vjp(lambda leaves: self.broadcast(leaves, user), without_moments(shared))[1]
+        """The gradient of the server's own parameters."""
+        pull = vjp(lambda parameters: self.broadcast(parameters, user), without_moments(shared))[1]
         slope: Params = pull(upload)[0]
         return slope
 
     def absorb_block(self, shared: Params, user_B: Tensor, upload: Params) -> Params:
         """The sum of `absorb` over a block; a head of 512 x 8I never exists once per client."""
         generate = vmap(self.broadcast, in_dims=(None, 0))
-        pull = vjp(lambda leaves: generate(leaves, user_B), without_moments(shared))[1]
+        pull = vjp(lambda parameters: generate(parameters, user_B), without_moments(shared))[1]
         slope: Params = pull(upload)[0]
         return slope
 
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
-        mean = {leaf: value / n_clients for leaf, value in total.items()}
+        mean = {name: value / n_clients for name, value in total.items()}
         rate = self.server.rate_at(round_number, len(shared["left.b"]) // self.left)
         return adam_step(self.server, shared, clipped(mean, self.clip), rate)
 
@@ -147,13 +154,15 @@ class MetaMF:
         return _logits(received, received["items"])
 
     @property
-    def plays_crowds(self) -> bool:
-        return type(self.server) is Adam  # whose step is written down in place
+    def runs_ragged(self) -> bool:
+        return written_step(self.server) is not None  # its step is written down in place
 
-    def play(self, shared: Params, private: Params, crowd: Crowd, round_number: int) -> Params:
+    def update_ragged(
+        self, shared: Params, private: Params, batch: RaggedBatch, round_number: int
+    ) -> Params:
         n_items = len(shared["left.b"]) // self.left
-        arrived = crowd.take(np.flatnonzero(crowd.reports_P))  # no client keeps anything
-        return crowd_slopes(without_moments(shared), arrived, self.heads(n_items))
+        arrived = batch.take(np.flatnonzero(batch.reports_P))  # no client keeps anything
+        return ragged_slopes(without_moments(shared), arrived, self.heads(n_items))
 
     def step_in_place(
         self, shared: Params, total: Params, n_clients: int, round_number: int
@@ -164,13 +173,13 @@ class MetaMF:
         rate = self.server.rate_at(round_number, n_items)
         adam_in_place(self.server, shared, total, bounded / n_clients, rate)
 
-    def score_crowd(
+    def score_ragged(
         self, shared: Params, private: Params, user_B: np.ndarray, history: Lists
     ) -> Tensor:
         n_items = len(shared["left.b"]) // self.left
-        return crowd_logits(shared, torch.from_numpy(user_B), self.heads(n_items))
+        return ragged_logits(shared, torch.from_numpy(user_B), self.heads(n_items))
 
-    def says(self) -> list[str]:
+    def interpretation(self) -> list[str]:
         return [
             "the server holds every user's vector and generates every user's whole model: it can "
             "rank for each of them",

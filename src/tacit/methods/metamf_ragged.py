@@ -10,8 +10,8 @@ from torch import Tensor
 from torch.func import vjp
 
 from tacit.compiled import compiled
-from tacit.core.custom import Crowd
-from tacit.core.optim import SLOTS, Adam
+from tacit.core.custom import RaggedBatch
+from tacit.core.optim import ADAM_STATE, Adam
 from tacit.core.types import Params
 
 # Compiled loops of MetaMF over the samples of many clients, and its server's step.
@@ -192,15 +192,15 @@ def generated(p: Params, user_B: Tensor, shapes: Shapes) -> tuple[Tensor, ...]:
     return hidden["items"], mix_BJK, made["b0"], made["w1"], made["b1"][:, 0]
 
 
-def crowd_slopes(p: Params, crowd: Crowd, shapes: Shapes) -> Params:
-    """The sum over all clients of the gradient of the server's leaves."""
-    total = {leaf: torch.zeros_like(value) for leaf, value in p.items()}
-    small = {leaf: value for leaf, value in p.items() if not leaf.startswith("left.")}
+def ragged_slopes(p: Params, batch: RaggedBatch, shapes: Shapes) -> Params:
+    """The sum over all clients of the gradient of the server's parameters."""
+    total = {name: torch.zeros_like(value) for name, value in p.items()}
+    small = {name: value for name, value in p.items() if not name.startswith("left.")}
     n_items, inner = shapes["left"][1]
     # items side by side: kernels read and write the columns of one item after another
     weight, bias = p["left.w"].T.contiguous().numpy(), p["left.b"].numpy()
     weight_slope = np.zeros_like(weight)
-    for part in crowd.pieces(PIECE):
+    for part in batch.pieces(PIECE):
         user_B = torch.from_numpy(part.user_P)
         made, back = vjp(partial(generated, user_B=user_B, shapes=shapes), small)[:2]
         hidden, mix_BJK, b0_BK, w1_BK, b1_B = made
@@ -232,13 +232,13 @@ def crowd_slopes(p: Params, crowd: Crowd, shapes: Shapes) -> Params:
             total["left.b"].numpy(),
             slopes[0].numpy(),
         )
-        for leaf, value in back(tuple(slopes))[0].items():
-            total[leaf] += value
+        for name, value in back(tuple(slopes))[0].items():
+            total[name] += value
     total["left.w"].copy_(torch.from_numpy(weight_slope).T)
     return total
 
 
-def crowd_logits(p: Params, user_B: Tensor, shapes: Shapes) -> Tensor:
+def ragged_logits(p: Params, user_B: Tensor, shapes: Shapes) -> Tensor:
     """Logits of all items for some users."""
     hidden, mix_BJK, b0_BK, w1_BK, b1_B = generated(p, user_B, shapes)
     left_BIJ = torch.addmm(p["left.b"], hidden, p["left.w"]).reshape(-1, *shapes["left"][1])
@@ -248,12 +248,12 @@ def crowd_logits(p: Params, user_B: Tensor, shapes: Shapes) -> Tensor:
 
 def adam_in_place(adam: Adam, shared: Params, gradient: Params, scale: float, rate: float) -> None:
     """`adam_step` along scale * gradient, written into `shared`."""
-    for leaf, slope in gradient.items():
-        first, second, steps = (shared[f"{leaf}/{slot}"] for slot in SLOTS)
+    for name, slope in gradient.items():
+        first, second, steps = (shared[f"{name}/{key}"] for key in ADAM_STATE)
         steps += 1
         count = float(steps)
         adam_flat(
-            shared[leaf].view(-1).numpy(),
+            shared[name].view(-1).numpy(),
             first.view(-1).numpy(),
             second.view(-1).numpy(),
             slope.view(-1).numpy(),

@@ -3,7 +3,7 @@
 Each user has a private scorer and a privately tuned copy of the item table. Per batch: a step of
 the scorer, then, with the new scorer, a step of the item rows (their eq. 8 and algorithm 1). The
 paper fixes width 32, batch 256, one local epoch, 4 negatives, 100 rounds. Its released code adds
-the item rate η·I with η = 80 and takes the loss on probabilities; `released` is that habit by name.
+the item rate η·I with η = 80 and takes the loss on probabilities; `released` is that quirk by name.
 """
 
 from __future__ import annotations

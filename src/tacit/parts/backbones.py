@@ -8,14 +8,17 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from tacit.core.types import Init, Params, added_later
+from tacit.core.parts import Backbone
+from tacit.core.registry import register
+from tacit.core.types import Initializer, Params, added_later
 from tacit.errors import TacitError
 
 # FedMF's scorer: the dot product of a private user vector and an item row.
 
 
+@register("dot")
 @dataclass(frozen=True)
-class DotProduct:
+class DotProduct(Backbone):
     """logit = e_u · x. `user_scale`, `item_scale`: standard deviations of the first values.
 
     >>> import torch
@@ -31,14 +34,11 @@ class DotProduct:
     def linear(self) -> tuple[str, str | None]:
         return "user", None
 
-    def item_init(self) -> Init:
-        return Init((self.dim,), "normal", self.item_scale)
+    def item_init(self) -> Initializer:
+        return Initializer((self.dim,), "normal", self.item_scale)
 
-    def shared(self) -> dict[str, Init]:
-        return {}
-
-    def private(self) -> dict[str, Init]:
-        return {"user": Init((self.dim,), "normal", self.user_scale)}
+    def private(self) -> dict[str, Initializer]:
+        return {"user": Initializer((self.dim,), "normal", self.user_scale)}
 
     def score(self, p: Params, x_ND: Tensor) -> Tensor:
         return x_ND @ p["user"]
@@ -47,8 +47,9 @@ class DotProduct:
 # PFedRec's scorer: a private linear layer over the item row, and no user vector.
 
 
+@register("linear_head")
 @dataclass(frozen=True)
-class LinearHead:
+class LinearHead(Backbone):
     """logit = w_u · x + b_u. All clients begin with the same head, U(±1/√D), as released.
 
     With `user_vector` the head sees [e_u; x], as an option of FedRKG's released code: the new half
@@ -68,22 +69,19 @@ class LinearHead:
     def linear(self) -> tuple[str, str | None] | None:
         return None if self.user_vector else ("head.w", "head.b")
 
-    def item_init(self) -> Init:
-        return Init((self.dim,), "normal", self.item_scale)
+    def item_init(self) -> Initializer:
+        return Initializer((self.dim,), "normal", self.item_scale)
 
-    def shared(self) -> dict[str, Init]:
-        return {}
-
-    def private(self) -> dict[str, Init]:
+    def private(self) -> dict[str, Initializer]:
         bound = self.dim**-0.5
-        leaves = {
-            "head.w": Init((self.dim,), "uniform", bound, same=True),
-            "head.b": Init((), "uniform", bound, same=True),
+        parameters = {
+            "head.w": Initializer((self.dim,), "uniform", bound, same=True),
+            "head.b": Initializer((), "uniform", bound, same=True),
         }
         if self.user_vector:
-            leaves["head.v"] = Init((self.dim,), "uniform", bound, same=True)
-            leaves["user"] = Init((self.dim,), "normal", self.item_scale)
-        return leaves
+            parameters["head.v"] = Initializer((self.dim,), "uniform", bound, same=True)
+            parameters["user"] = Initializer((self.dim,), "normal", self.item_scale)
+        return parameters
 
     def score(self, p: Params, x_ND: Tensor) -> Tensor:
         logit_N = x_ND @ p["head.w"] + p["head.b"]
@@ -102,14 +100,14 @@ def check_layers(layers: tuple[int, ...]) -> None:
         )
 
 
-def mlp_layers(width: int, layers: tuple[int, ...]) -> dict[str, Init]:
-    """The leaves of a tower over an input of the given width, at He's uniform law."""
-    leaves: dict[str, Init] = {}
+def mlp_layers(width: int, layers: tuple[int, ...]) -> dict[str, Initializer]:
+    """The parameters of a tower over an input of the given width, at He's uniform initializer."""
+    parameters: dict[str, Initializer] = {}
     for number, out in enumerate(layers):
-        leaves[f"mlp.w{number}"] = Init((width, out), "uniform", (6 / width) ** 0.5)
-        leaves[f"mlp.b{number}"] = Init((out,), "zeros")
+        parameters[f"mlp.w{number}"] = Initializer((width, out), "uniform", (6 / width) ** 0.5)
+        parameters[f"mlp.b{number}"] = Initializer((out,), "zeros")
         width = out
-    return leaves
+    return parameters
 
 
 def upper_layers(p: Params, hidden_NH: Tensor, depth: int) -> Tensor:
@@ -119,14 +117,15 @@ def upper_layers(p: Params, hidden_NH: Tensor, depth: int) -> Tensor:
     return hidden_NH.squeeze(-1)
 
 
+@register("shared_mlp")
 @dataclass(frozen=True)
-class SharedMlp:
+class SharedMlp(Backbone):
     """logit = MLP([e_u; x]); e_u is private, the layers are shared and averaged, or with
     `scorer="private"` kept by each client, which all begin with the same layers.
 
     `layers` lists the widths after the input (2D); the last is the logit. Layers begin at He's
-    uniform law: under torch's narrower default the tower's output hardly depends on its input, and
-    the few local steps of a round do not get it moving.
+    uniform initializer: under torch's narrower default the tower's output hardly depends on its
+    input, and the few local steps of a round do not get it moving.
 
     >>> sorted(SharedMlp(dim=4, layers=(2, 1)).shared())
     ['mlp.b0', 'mlp.b1', 'mlp.w0', 'mlp.w1']
@@ -143,22 +142,18 @@ class SharedMlp:
     def __post_init__(self) -> None:
         check_layers(self.layers)
 
-    @property
-    def linear(self) -> None:
-        return None
+    def item_init(self) -> Initializer:
+        return Initializer((self.dim,), "normal", self.item_scale)
 
-    def item_init(self) -> Init:
-        return Init((self.dim,), "normal", self.item_scale)
-
-    def shared(self) -> dict[str, Init]:
+    def shared(self) -> dict[str, Initializer]:
         return mlp_layers(2 * self.dim, self.layers) if self.scorer == "shared" else {}
 
-    def private(self) -> dict[str, Init]:
-        leaves = {"user": Init((self.dim,), "normal", self.user_scale)}
+    def private(self) -> dict[str, Initializer]:
+        parameters = {"user": Initializer((self.dim,), "normal", self.user_scale)}
         if self.scorer == "private":
             layers = mlp_layers(2 * self.dim, self.layers)
-            leaves |= {name: replace(init, same=True) for name, init in layers.items()}
-        return leaves
+            parameters |= {name: replace(init, same=True) for name, init in layers.items()}
+        return parameters
 
     def score(self, p: Params, x_ND: Tensor) -> Tensor:
         # the user's half of the first layer is the same for all rows: multiply it once
@@ -170,8 +165,9 @@ class SharedMlp:
 # PFedRec's scorer as a perceptron: private layers over the item row, and no user vector.
 
 
+@register("mlp_head")
 @dataclass(frozen=True)
-class MlpHead:
+class MlpHead(Backbone):
     """logit = MLP_u(x); 32-16-1 is FedRKG's copy of PFedRec. All clients begin with the same one.
 
     >>> sorted(MlpHead(dim=4, layers=(2, 1)).private())
@@ -185,17 +181,10 @@ class MlpHead:
     def __post_init__(self) -> None:
         check_layers(self.layers)
 
-    @property
-    def linear(self) -> None:
-        return None
+    def item_init(self) -> Initializer:
+        return Initializer((self.dim,), "normal", self.item_scale)
 
-    def item_init(self) -> Init:
-        return Init((self.dim,), "normal", self.item_scale)
-
-    def shared(self) -> dict[str, Init]:
-        return {}
-
-    def private(self) -> dict[str, Init]:
+    def private(self) -> dict[str, Initializer]:
         layers = mlp_layers(self.dim, self.layers)
         return {name: replace(init, same=True) for name, init in layers.items()}
 
@@ -206,8 +195,9 @@ class MlpHead:
 # FedNCF as the multimodal papers run it: a perceptron branch and a product branch.
 
 
+@register("neural_mf")
 @dataclass(frozen=True)
-class NeuralMf:
+class NeuralMf(Backbone):
     """logit = v · [tower([p_u; q_i]) ; p'_u * q'_i] + c, tower `layers` with ReLU after each.
 
     A row holds q_i and q'_i side by side, a user vector p_u and p'_u, so `dim` is twice the width
@@ -225,34 +215,32 @@ class NeuralMf:
     scale: float = 0.1
     scorer: Literal["shared", "private"] = added_later("shared")
 
-    @property
-    def linear(self) -> tuple[str, str | None] | None:
-        return None
+    branches = 2
 
-    def item_init(self) -> Init:
-        return Init((self.dim,), "normal", self.scale)
+    def item_init(self) -> Initializer:
+        return Initializer((self.dim,), "normal", self.scale)
 
-    def shared(self) -> dict[str, Init]:
+    def shared(self) -> dict[str, Initializer]:
         return self._tower() if self.scorer == "shared" else {}
 
-    def _tower(self) -> dict[str, Init]:
-        leaves: dict[str, Init] = {}
+    def _tower(self) -> dict[str, Initializer]:
+        parameters: dict[str, Initializer] = {}
         size = self.dim
         for number, width in enumerate(self.layers):
             spread = (2 / (size + width)) ** 0.5
-            leaves[f"tower.{number}.w"] = Init((size, width), "normal", spread)
-            leaves[f"tower.{number}.b"] = Init((width,))
+            parameters[f"tower.{number}.w"] = Initializer((size, width), "normal", spread)
+            parameters[f"tower.{number}.b"] = Initializer((width,))
             size = width
         size += self.dim // 2
-        leaves["tower.out.w"] = Init((size,), "normal", (2 / (size + 1)) ** 0.5)
-        leaves["tower.out.b"] = Init(())
-        return leaves
+        parameters["tower.out.w"] = Initializer((size,), "normal", (2 / (size + 1)) ** 0.5)
+        parameters["tower.out.b"] = Initializer(())
+        return parameters
 
-    def private(self) -> dict[str, Init]:
-        leaves = {"user": Init((self.dim,), "normal", self.scale)}
+    def private(self) -> dict[str, Initializer]:
+        parameters = {"user": Initializer((self.dim,), "normal", self.scale)}
         if self.scorer == "private":
-            leaves |= {name: replace(init, same=True) for name, init in self._tower().items()}
-        return leaves
+            parameters |= {name: replace(init, same=True) for name, init in self._tower().items()}
+        return parameters
 
     def score(self, p: Params, x_ND: Tensor) -> Tensor:
         half = self.dim // 2

@@ -8,15 +8,19 @@ from typing import Literal
 import numpy as np
 from torch import Tensor
 
-# The plain channel: every row of every shared leaf, as it is.
+from tacit.core.parts import Transform
+from tacit.core.registry import register
+
+# The plain channel: every row of every shared parameter, as it is.
 
 
+@register("dense")
 @dataclass(frozen=True)
-class Dense:
+class Dense(Transform):
     """Send all rows, also untouched ones. By itself it hides nothing: untouched rows are exactly
     zero, and the sign of the others tells positives from negatives.
 
-    >>> Dense().says()
+    >>> Dense().interpretation()
     'dense update: the server can read which items were touched, and which were liked'
     """
 
@@ -24,32 +28,17 @@ class Dense:
     def gives(self) -> frozenset[str]:
         return frozenset({"dense"})
 
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset()
-
-    @property
-    def order(self) -> int | None:
-        return None
-
-    def factor(self, norm: Tensor) -> Tensor:
-        return norm.new_ones(norm.shape)
-
-    def add_noise(
-        self, total: np.ndarray, n_clients: int, generator: np.random.Generator
-    ) -> np.ndarray:
-        return total
-
-    def says(self) -> str:
+    def interpretation(self) -> str:
         return "dense update: the server can read which items were touched, and which were liked"
 
 
 # Bound the norm of a client's whole upload.
 
 
+@register("clip")
 @dataclass(frozen=True)
-class Clip:
-    """Scale an upload (all shared leaves together) down to L2 (or L1) norm `bound`.
+class Clip(Transform):
+    """Scale an upload (all shared parameters together) down to L2 (or L1) norm `bound`.
 
     >>> import torch
     >>> Clip(bound=1.0).factor(torch.tensor([0.5, 4.0])).tolist()
@@ -59,32 +48,26 @@ class Clip:
     bound: float = 1.0
     order: Literal[1, 2] = 2
 
+    entrywise = True
+
     @property
     def gives(self) -> frozenset[str]:
         return frozenset({"bounded_norm"})
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset()
 
     def factor(self, norm: Tensor) -> Tensor:
         # a zero upload stays zero: its factor is 1, not 1/0
         return (self.bound / norm.clamp(min=1e-30)).clamp(max=1.0)
 
-    def add_noise(
-        self, total: np.ndarray, n_clients: int, generator: np.random.Generator
-    ) -> np.ndarray:
-        return total
-
-    def says(self) -> str:
+    def interpretation(self) -> str:
         return f"upload clipped to L{self.order} norm {self.bound:g}"
 
 
 # Gaussian noise on every entry of an upload.
 
 
+@register("gaussian")
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(Transform):
     """Each client adds N(0, sigma²) to every entry. The sum of n such noises is one N(0, n sigma²),
     drawn once. Without an L2 clip before it there is no finite epsilon, whatever sigma; with one
     none is stated yet either: accounting comes with the privacy release.
@@ -96,6 +79,8 @@ class Gaussian:
 
     sigma: float = 0.1
 
+    noisy = True
+
     @property
     def gives(self) -> frozenset[str]:
         return frozenset({"noise"} if self.sigma else ())  # none of it hides nothing
@@ -104,13 +89,6 @@ class Gaussian:
     def needs(self) -> frozenset[str]:
         return frozenset({"dense"})
 
-    @property
-    def order(self) -> int | None:
-        return None
-
-    def factor(self, norm: Tensor) -> Tensor:
-        return norm.new_ones(norm.shape)
-
     def add_noise(
         self, total: np.ndarray, n_clients: int, generator: np.random.Generator
     ) -> np.ndarray:
@@ -118,7 +96,7 @@ class Gaussian:
             return total
         return total + self.sigma * np.sqrt(n_clients) * generator.standard_normal(total.shape)
 
-    def says(self) -> str:
+    def interpretation(self) -> str:
         if not self.sigma:
             return ""
         return f"Gaussian noise, standard deviation {self.sigma:g} per entry and client"
@@ -127,8 +105,9 @@ class Gaussian:
 # Laplace noise on every entry of an upload, as in PFedRec's local-privacy variant.
 
 
+@register("laplace")
 @dataclass(frozen=True)
-class Laplace:
+class Laplace(Transform):
     """Each client adds Laplace(0, scale) to every entry. The sum of n such noises is the difference
     of two Gamma(n, scale) variables, drawn once. Without an L1 clip before it there is no finite
     epsilon, whatever the scale.
@@ -139,6 +118,8 @@ class Laplace:
 
     scale: float = 0.1
 
+    noisy = True
+
     @property
     def gives(self) -> frozenset[str]:
         return frozenset({"noise"} if self.scale else ())  # none of it hides nothing
@@ -146,13 +127,6 @@ class Laplace:
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"dense"})
-
-    @property
-    def order(self) -> int | None:
-        return None
-
-    def factor(self, norm: Tensor) -> Tensor:
-        return norm.new_ones(norm.shape)
 
     def add_noise(
         self, total: np.ndarray, n_clients: int, generator: np.random.Generator
@@ -162,7 +136,7 @@ class Laplace:
         plus = generator.gamma(n_clients, self.scale, total.shape)
         return total + plus - generator.gamma(n_clients, self.scale, total.shape)
 
-    def says(self) -> str:
+    def interpretation(self) -> str:
         if not self.scale:
             return ""
         return f"Laplace noise, scale {self.scale:g} per entry and client"

@@ -10,8 +10,9 @@ from torch import Tensor
 from torch.nn.functional import cosine_similarity
 
 from tacit.compiled import compiled
-from tacit.core.parts import Meeting
-from tacit.core.types import ITEMS, OWN_ITEMS, Init, Params
+from tacit.core.parts import Aggregated, TableRule
+from tacit.core.registry import register
+from tacit.core.types import ITEMS, OWN_ITEMS, Initializer, Params
 from tacit.errors import TacitError
 from tacit.parts.contrast import LABEL, SAMPLE
 
@@ -42,8 +43,9 @@ def _add(table_UF, user_P, total_F):  # type: ignore[no-untyped-def]
 SOME_USERS = 256  # whose rows are copied at a time
 
 
+@register("cluster_mean")
 @dataclass(frozen=True)
-class ClusterMean:
+class ClusterMean(TableRule):
     """k-means over the mean table labels the items; a group of users gets the group's mean table.
 
     The group: one user and one item cluster are drawn; all users who reported are sorted by how
@@ -51,13 +53,15 @@ class ClusterMean:
     of that curve, the point farthest from the line between its ends. `sample` is how many items the
     clients' contrast runs over, drawn anew each round (None: all of them).
 
-    >>> ClusterMean(sample=4).floats_down(Init((10, 2)))
+    >>> ClusterMean(sample=4).floats_down(Initializer((10, 2)))
     34
     """
 
     clusters: int = 30
     sample: int | None = None
     iterations: int = 20
+
+    in_place = True
 
     def __post_init__(self) -> None:
         for name, value in (("clusters", self.clusters), ("iterations", self.iterations)):
@@ -66,45 +70,44 @@ class ClusterMean:
         if self.sample is not None and self.sample < 2:
             raise TacitError(f"server.sample is {self.sample}; a contrast needs at least 2 items.")
 
-    def shared(self, table: Init) -> dict[str, Init]:
+    def shared(self, table: Initializer) -> dict[str, Initializer]:
         n_items = table.shape[0]
-        leaves = {LABEL: Init((n_items,))}
+        parameters = {LABEL: Initializer((n_items,))}
         if self.sample is not None and self.sample < n_items:
-            leaves[SAMPLE] = Init((self.sample,))
-        return leaves
+            parameters[SAMPLE] = Initializer((self.sample,))
+        return parameters
 
-    def private(self, table: Init) -> dict[str, Init]:
-        return {}
-
-    def floats_down(self, table: Init) -> int:
+    def floats_down(self, table: Initializer) -> int:
         """Labels, the sample, and a table: the last goes to the group's members alone, so that this
         is the most that a client receives."""
         return sum(init.count for init in self.shared(table).values()) + table.count
 
-    def meet(self, table_PID: Tensor, shared: Params, generator: np.random.Generator) -> Meeting:
+    def aggregate_tables(
+        self, table_PID: Tensor, shared: Params, generator: np.random.Generator
+    ) -> Aggregated:
         user_P = torch.arange(len(table_PID))
-        leaves, group_Q, group_ID = self._group(table_PID, user_P, shared, generator)
-        return Meeting(leaves, {}, group_Q, group_ID.expand(len(group_Q), -1, -1))
+        parameters, group_Q, group_ID = self._group(table_PID, user_P, shared, generator)
+        return Aggregated(parameters, {}, group_Q, group_ID.expand(len(group_Q), -1, -1))
 
-    def meet_in_place(
+    def aggregate_in_place(
         self, private: Params, user_P: Tensor, shared: Params, generator: np.random.Generator
     ) -> Params:
         own_UID = private[OWN_ITEMS]
-        leaves, group_Q, group_ID = self._group(own_UID, user_P, shared, generator)
+        parameters, group_Q, group_ID = self._group(own_UID, user_P, shared, generator)
         own_UID[user_P[group_Q]] = group_ID
-        return leaves
+        return parameters
 
     def _group(
         self, own_UID: Tensor, user_P: Tensor, shared: Params, generator: np.random.Generator
     ) -> tuple[Params, Tensor, Tensor]:
-        """The server's next leaves, and the places and the mean table of the round's group."""
+        """The server's next parameters, and the places and the mean table of the round's group."""
         # in float64: where nobody moved, a mean is the table itself, to the last bit
         mean_ID = _mean(own_UID, user_P)
         label_I = cluster_items(mean_ID, self.clusters, self.iterations, generator)
-        leaves = {ITEMS: mean_ID.to(own_UID), LABEL: label_I.to(own_UID)}
+        parameters = {ITEMS: mean_ID.to(own_UID), LABEL: label_I.to(own_UID)}
         if SAMPLE in shared:
             chosen_S = generator.choice(len(label_I), len(shared[SAMPLE]), replace=False)
-            leaves[SAMPLE] = torch.from_numpy(np.sort(chosen_S)).to(own_UID)
+            parameters[SAMPLE] = torch.from_numpy(np.sort(chosen_S)).to(own_UID)
         someone = int(generator.integers(len(user_P)))
         kinds = label_I.unique()  # a cluster may have lost all its items
         cluster = kinds[int(generator.integers(len(kinds)))]
@@ -118,7 +121,7 @@ class ClusterMean:
         ).cpu()
         order_P = alike_P.argsort(descending=True, stable=True)
         group_Q = order_P[: elbow(alike_P[order_P]) + 1]
-        return leaves, group_Q, _mean(own_UID, user_P[group_Q]).to(own_UID)
+        return parameters, group_Q, _mean(own_UID, user_P[group_Q]).to(own_UID)
 
 
 def _mean(table_UID: Tensor, user_P: Tensor) -> Tensor:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
-from tacit.core.types import ITEMS, OWN_ITEMS, Init, Params
+from tacit.core.registry import register
+from tacit.core.types import OWN_ITEMS, Params
 from tacit.errors import TacitError
+from tacit.parts.sync import PersonalTable
 
 LABEL = "cluster.label"  # one number per item: its cluster from 1, and 0 while there is none
 SAMPLE = "cluster.sample"  # the items over which this round's contrast runs; missing: all of them
@@ -18,8 +19,9 @@ NORM_FLOOR = 1e-12  # a shorter row is divided by this: the floor of torch's own
 _ANCHORS = 64  # at a time: the matrix of all pairs of a sample is never whole
 
 
+@register("group_kept")
 @dataclass(frozen=True)
-class GroupKept:
+class GroupKept(PersonalTable):
     """P_u stays, unless the server puts a group's mean in its place; the loss has a contrast term.
 
     strength · supervised contrast of the sampled items: rows on the unit sphere, the positives of
@@ -36,44 +38,17 @@ class GroupKept:
     temperature: float = 0.1
     base: float = 0.5
 
+    rows = "all"
+    penalises_tables = True
+    needs = (LABEL,)
+    made_by = "cluster_mean"
+
     def __post_init__(self) -> None:
         if not self.strength >= 0:
             raise TacitError(f"sync.strength is {self.strength}; it must not be negative.")
         for name, value in (("temperature", self.temperature), ("base", self.base)):
             if not value > 0:
                 raise TacitError(f"sync.{name} is {value}; it must be positive.")
-
-    @property
-    def trains(self) -> tuple[str, ...]:
-        return (OWN_ITEMS,)
-
-    @property
-    def rows(self) -> Literal["all"]:
-        return "all"
-
-    @property
-    def restarts(self) -> bool:
-        return False
-
-    @property
-    def scores_with(self) -> Literal["own"]:
-        return "own"
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (LABEL,)
-
-    def shared(self, table: Init) -> dict[str, Init]:
-        return {ITEMS: table}
-
-    def private(self, table: Init) -> dict[str, Init]:
-        return {OWN_ITEMS: replace(table, same=True, like=ITEMS)}
-
-    def sends(self, round_number: int) -> bool:
-        return True
-
-    def read(self, p: Params) -> Tensor:
-        return p[OWN_ITEMS]
 
     @property
     def factor(self) -> float:
@@ -113,7 +88,7 @@ def supervised_contrast(row_SD: Tensor, label_S: Tensor, temperature: float) -> 
         here = slice(begin, begin + _ANCHORS)
         # cosines are at most 1, so that shift is enough
         share_AS = ((z_SD[here] @ z_SD.T - 1) / temperature).exp()
-        share_AS.diagonal(begin).zero_()  # an anchor does not meet itself
+        share_AS.diagonal(begin).zero_()  # an anchor is not contrasted with itself
         total_A = share_AS.sum(-1).clamp(min=torch.finfo(z_SD.dtype).tiny)
         value = value + (anchor_S[here] * (total_A.log() + 1 / temperature)).sum()
         share_AS = share_AS * (anchor_S[here] / (total_A * temperature))[:, None]

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from tacit.compiled import compiled
-from tacit.core.parts import Meeting
-from tacit.core.types import ITEMS, OWN_ITEMS, Init, Params
+from tacit.core.parts import Aggregated, TableRule
+from tacit.core.registry import register
+from tacit.core.types import ITEMS, OWN_ITEMS, Initializer, Params
 from tacit.errors import TacitError
 from tacit.parts.sync import GUIDE
 
@@ -128,11 +129,10 @@ def _pick(code_QP, sums, total):  # type: ignore[no-untyped-def]
             row[f] += (one[f] + two[f]) + (three[f] + four[f])
 
 
-# The sums of `neighbours_cpu` as matrix products, for tables on a device made for those.
+# The same sums as matrix products, for tables on a device made for those.
 
-_WIDE_ON_DEVICE = (
-    1 << 16
-)  # columns at a time: the copy of some users' columns stays small beside the tables
+# columns at a time: the copy of some users' columns stays small beside the tables
+_WIDE_ON_DEVICE = 1 << 16
 
 
 def products_on_device(table_UF: Tensor, user_P: Tensor) -> Tensor:
@@ -162,8 +162,8 @@ def mean_changes_on_device(
 
     >>> linked, guide = torch.tensor([[True, True], [False, True]]), torch.zeros(2, 1)
     >>> tables = torch.tensor([[1.0], [3.0]])
-    >>> users = torch.tensor([0, 1])
-    >>> mean_changes_on_device(linked, users, tables, torch.zeros(1), 1, guide).tolist()
+    >>> users, start = torch.tensor([0, 1]), torch.zeros(1)
+    >>> mean_changes_on_device(linked, users, tables, start, 1, guide).tolist()
     [2.5]
     >>> guide.tolist()
     [[2.0], [3.0]]
@@ -184,8 +184,9 @@ def mean_changes_on_device(
 # GPFedRec's server: a graph of users over their item tables, and a table for each user from it.
 
 
+@register("graph_mean")
 @dataclass(frozen=True)
-class GraphMean:
+class GraphMean(TableRule):
     """r_u = mean of the tables of u's neighbours, `layers` times; G = mean of all r_u.
 
     u and v are neighbours where the cosine of their flattened tables exceeds `threshold` times the
@@ -194,7 +195,7 @@ class GraphMean:
     `similarity="distance"` is the released code by its right name: 1 − cosine taken for a
     similarity, which links the most different users and never a user to itself.
 
-    >>> GraphMean().floats_down(Init((10, 4)))
+    >>> GraphMean().floats_down(Initializer((10, 4)))
     80
     """
 
@@ -203,19 +204,18 @@ class GraphMean:
     neighbours: int | None = None
     layers: int = 1
 
+    in_place = True
+
     def __post_init__(self) -> None:
         if self.neighbours is not None and self.neighbours < 1:
             raise TacitError(f"server.neighbours is {self.neighbours}; it must be at least 1.")
         if self.layers < 1:
             raise TacitError(f"server.layers is {self.layers}; it must be at least 1.")
 
-    def shared(self, table: Init) -> dict[str, Init]:
-        return {}
-
-    def private(self, table: Init) -> dict[str, Init]:
+    def private(self, table: Initializer) -> dict[str, Initializer]:
         return {GUIDE: replace(table, same=True, like=ITEMS)}
 
-    def floats_down(self, table: Init) -> int:
+    def floats_down(self, table: Initializer) -> int:
         return 2 * table.count  # the global table, and the guide
 
     def links(self, similarity_PP: Tensor) -> Tensor:
@@ -247,12 +247,16 @@ class GraphMean:
         cosine_PP = product_PP / (norm_P[:, None] * norm_P)
         return cosine_PP if self.similarity == "cosine" else 1 - cosine_PP
 
-    def meet(self, table_PID: Tensor, shared: Params, generator: np.random.Generator) -> Meeting:
+    def aggregate_tables(
+        self, table_PID: Tensor, shared: Params, generator: np.random.Generator
+    ) -> Aggregated:
         private = {OWN_ITEMS: table_PID, GUIDE: torch.empty_like(table_PID)}
-        leaves = self.meet_in_place(private, torch.arange(len(table_PID)), shared, generator)
-        return Meeting(leaves, {GUIDE: private[GUIDE]})
+        parameters = self.aggregate_in_place(
+            private, torch.arange(len(table_PID)), shared, generator
+        )
+        return Aggregated(parameters, {GUIDE: private[GUIDE]})
 
-    def meet_in_place(
+    def aggregate_in_place(
         self, private: Params, user_P: Tensor, shared: Params, generator: np.random.Generator
     ) -> Params:
         flat_UF, guide_UF = private[OWN_ITEMS].flatten(1), private[GUIDE].flatten(1)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor
 
 from tacit.core.optim import Optimiser, Sgd
-from tacit.core.types import ITEMS, OWN_ITEMS, Init, Params
+from tacit.core.parts import Guided
+from tacit.core.registry import register
+from tacit.core.types import ITEMS, OWN_ITEMS, Initializer, Params
 from tacit.errors import TacitError
+from tacit.parts.sync import PersonalTable
 
 # Which of personal row, global row and their difference the gate sees.
 GATE_INPUTS: dict[str, tuple[bool, bool, bool]] = {
@@ -22,8 +25,9 @@ GATE_INPUTS: dict[str, tuple[bool, bool, bool]] = {
 }
 
 
+@register("guidance")
 @dataclass(frozen=True)
-class AdaptiveGuidance:
+class AdaptiveGuidance(PersonalTable, Guided):
     """Guidance of personal tables by their mean.
 
     `beta` is how much of the personal table survives, `every` the rounds between two guidances,
@@ -47,6 +51,8 @@ class AdaptiveGuidance:
         "own_global_difference"
     )
 
+    gate_parameters = ("gate.w", "gate.b")
+
     def __post_init__(self) -> None:
         if not 0 <= self.beta <= 1:
             raise TacitError(f"sync.beta is {self.beta}; it must lie between 0 and 1.")
@@ -55,43 +61,17 @@ class AdaptiveGuidance:
         if self.epochs < 0:
             raise TacitError(f"sync.epochs is {self.epochs}; it must not be negative.")
 
-    @property
-    def trains(self) -> tuple[str, ...]:
-        return (OWN_ITEMS,)
-
-    @property
-    def rows(self) -> Literal["touched"]:
-        return "touched"
-
-    @property
-    def restarts(self) -> bool:
-        return False
-
-    @property
-    def scores_with(self) -> Literal["own"]:
-        return "own"
-
-    @property
-    def gate_leaves(self) -> tuple[str, ...]:
-        return ("gate.w", "gate.b")
-
-    def shared(self, table: Init) -> dict[str, Init]:
-        return {ITEMS: table}
-
-    def private(self, table: Init) -> dict[str, Init]:
+    def private(self, table: Initializer) -> dict[str, Initializer]:
         width = sum(GATE_INPUTS[self.gate_input]) * table.shape[1]
         return {
-            OWN_ITEMS: replace(table, same=True, like=ITEMS),
-            "gate.w": Init((width,), "zeros"),
-            "gate.b": Init((), "zeros"),
+            **super().private(table),
+            "gate.w": Initializer((width,), "zeros"),
+            "gate.b": Initializer((), "zeros"),
         }
 
     def sends(self, round_number: int) -> bool:
         """Everybody sends its table in every T_int-th round, whatever the participation."""
         return round_number > 0 and round_number % self.every == 0
-
-    def read(self, p: Params) -> Tensor:
-        return p[OWN_ITEMS]
 
     def gate_logit(self, p: Params) -> Tensor:
         own_ND, global_ND = p[OWN_ITEMS], p[ITEMS]

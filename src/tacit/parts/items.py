@@ -1,4 +1,4 @@
-"""Item encoders over one row: the id alone, content appended, or as the server sent it."""
+"""Item encoders over one row: the id alone, or with content appended."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import torch
 from torch import Tensor
 
 from tacit import streams
-from tacit.core.parts import Past, Viewed
-from tacit.core.types import CONTENT, Init, Params
+from tacit.core.parts import HistoryRows, ItemEncoder, Viewed
+from tacit.core.registry import register
+from tacit.core.types import CONTENT, Initializer, Params
 from tacit.data.dataset import FeatureTable, Modalities
 from tacit.errors import TacitError
 from tacit.parts.views import xavier
@@ -44,7 +45,9 @@ def prepared(
         if name in noise:
             value_IF = _noise_like(value_IF, name)
         if shuffled:
-            generator = streams.numpy_generator(0, streams.WORLD, 0, streams.name_of("shuffled"))
+            generator = streams.numpy_generator(
+                0, streams.SYNTHETIC, 0, streams.name_of("shuffled")
+            )
             value_IF = value_IF[generator.permutation(len(value_IF))]  # all modalities alike
         tables[name] = np.ascontiguousarray(value_IF, dtype=np.float32)
     return tables
@@ -85,8 +88,9 @@ def _noise_like(value_IF: np.ndarray, name: str) -> np.ndarray:
 # An item is its row of the table, and nothing more.
 
 
+@register("id_only")
 @dataclass(frozen=True)
-class IdOnly:
+class IdOnly(ItemEncoder):
     """The neutral encoder: what the table holds is what the scorer sees.
 
     >>> import torch
@@ -94,36 +98,20 @@ class IdOnly:
     [[1.0, 1.0]]
     """
 
-    @property
-    def reads_history(self) -> bool:
-        return False
-
-    def row(self, read: Init) -> Init:
-        return read
-
-    def shared(self, width: int, content: Modalities | None) -> dict[str, Init]:
-        return {}
-
-    def private(self, width: int, content: Modalities | None) -> dict[str, Init]:
-        return {}
-
-    def content(self, content: Modalities | None) -> dict[str, np.ndarray]:
-        return {}
-
-    def encode(self, p: Params, id_ND: Tensor, past: Past | None = None) -> Tensor:
-        return id_ND
+    ground = True
 
 
 # VBPR's item: the id row with projected content beside it.
 
 
+@register("appended")
 @dataclass(frozen=True)
-class Appended:
+class Appended(Viewed):
     """x_i = [E_i ; W [text_i ; image_i]], each half of what the backbone reads (He and McAuley).
 
     `without` drops an input: zeros take its place.
 
-    >>> Appended().row(Init((8,), "normal", 0.1)).shape
+    >>> Appended().row(Initializer((8,), "normal", 0.1)).shape
     (4,)
     """
 
@@ -136,11 +124,7 @@ class Appended:
     def inputs(self) -> tuple[str, ...]:
         return (ID, *self.modalities)
 
-    @property
-    def reads_history(self) -> bool:
-        return False
-
-    def row(self, read: Init) -> Init:
+    def row(self, read: Initializer) -> Initializer:
         for name in self.without:
             if name not in self.inputs:
                 raise TacitError(
@@ -148,20 +132,14 @@ class Appended:
                 )
         if read.shape[-1] % 2:
             raise TacitError(f"VBPR's items have two halves; backbone.dim is {read.shape[-1]}.")
-        return Init((read.shape[-1] // 2,), read.law, read.scale)
+        return Initializer((read.shape[-1] // 2,), read.distribution, read.scale)
 
     def view_width(self, width: int) -> int:
         return width
 
-    def shared(self, width: int, content: Modalities | None) -> dict[str, Init]:
+    def shared(self, width: int, content: Modalities | None) -> dict[str, Initializer]:
         size = sum(width_of(name, content) for name in self.modalities)
         return {"project.w": xavier(size, width // 2)}
-
-    def private(self, width: int, content: Modalities | None) -> dict[str, Init]:
-        return {}
-
-    def mixing(self, width: int) -> dict[str, Init]:
-        return {}
 
     def content(self, content: Modalities | None) -> dict[str, np.ndarray]:
         return prepared(content, self.modalities, self.missing)
@@ -184,43 +162,8 @@ class Appended:
     def _kept(self, name: str, value: Tensor) -> Tensor:
         return torch.zeros_like(value) if name in self.without else value
 
-    def mix(self, p: Params, view_NW: Tensor, past: Past | None) -> Tensor:
+    def mix(self, p: Params, view_NW: Tensor, history: HistoryRows | None) -> Tensor:
         return view_NW
 
-    def encode(self, p: Params, id_ND: Tensor, past: Past | None = None) -> Tensor:
-        return self.mix(p, self.views(p, id_ND), past)
-
-
-# An item as a client receives it: its views are made, only the mixing is left.
-
-
-@dataclass(frozen=True)
-class Received:
-    """The clients' half of an encoder whose views the server makes and sends: a row of the table
-    holds the views of an item. Nobody writes it into a method; `Algorithm.lifted` does.
-
-    >>> from tacit.parts.mixture import Mixture
-    >>> Received(Mixture(width=4)).row(Init((4,))).shape
-    (12,)
-    """
-
-    encoder: Viewed
-
-    @property
-    def reads_history(self) -> bool:
-        return self.encoder.reads_history
-
-    def row(self, read: Init) -> Init:
-        return Init((self.encoder.view_width(read.shape[-1]),))
-
-    def shared(self, width: int, content: Modalities | None) -> dict[str, Init]:
-        return self.encoder.mixing(width)
-
-    def private(self, width: int, content: Modalities | None) -> dict[str, Init]:
-        return self.encoder.private(width, content)
-
-    def content(self, content: Modalities | None) -> dict[str, np.ndarray]:
-        return {}
-
-    def encode(self, p: Params, id_ND: Tensor, past: Past | None = None) -> Tensor:
-        return self.encoder.mix(p, id_ND, past)
+    def encode(self, p: Params, id_ND: Tensor, history: HistoryRows | None = None) -> Tensor:
+        return self.mix(p, self.views(p, id_ND), history)

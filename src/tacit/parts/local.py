@@ -6,17 +6,19 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from tacit.core.optim import Optimiser, Sgd
-from tacit.core.parts import Local, Refits
+from tacit.core.parts import Local
+from tacit.core.registry import register
 from tacit.core.types import Phase
 
 # One step per batch for everything at once.
 
 
+@register("joint")
 @dataclass(frozen=True)
-class Joint:
+class Joint(Local):
     """Scorer and item rows move together, from one gradient.
 
-    `gradient_clip` bounds the norm of a step's gradient over all leaves that move in it.
+    `gradient_clip` bounds the norm of a step's gradient over all parameters that move in it.
 
     >>> len(Joint().phases(0))
     1
@@ -28,27 +30,15 @@ class Joint:
     batch: int = 256
     gradient_clip: float | None = None
 
-    @property
-    def forgets(self) -> bool:
-        return False
-
-    @property
-    def sends(self) -> Literal["change", "gradients", "last_gradient"]:
-        return "change"
-
-    @property
-    def restores(self) -> bool:
-        return True
-
-    def phases(self, epoch: int) -> tuple[Phase, ...]:
-        return (Phase(("model", "items")),)
+    ground = True
 
 
 # PFedRec's order: first the scorer, then the item rows, with a new forward pass between.
 
 
+@register("alternate")
 @dataclass(frozen=True)
-class Alternate:
+class Alternate(Local):
     """Per batch: a step of the private scorer, then a step of the item rows under the new scorer.
 
     >>> [phase.groups for phase in Alternate().phases(0)]
@@ -61,18 +51,6 @@ class Alternate:
     batch: int = 256
     gradient_clip: float | None = None
 
-    @property
-    def forgets(self) -> bool:
-        return False
-
-    @property
-    def sends(self) -> Literal["change", "gradients", "last_gradient"]:
-        return "change"
-
-    @property
-    def restores(self) -> bool:
-        return True
-
     def phases(self, epoch: int) -> tuple[Phase, ...]:
         return (Phase(("model",)), Phase(("items",)))
 
@@ -80,8 +58,9 @@ class Alternate:
 # FedRecon's order: the private part from scratch against a frozen table, then the table.
 
 
+@register("reconstruct")
 @dataclass(frozen=True)
-class Reconstruct:
+class Reconstruct(Local):
     """Every round a client forgets its model, fits it anew for some epochs with the item rows
     frozen, then moves the item rows with the model frozen (support and query data are the same).
 
@@ -108,14 +87,6 @@ class Reconstruct:
     def fitting(self) -> Reconstruct:
         return replace(self, item_epochs=0)
 
-    @property
-    def sends(self) -> Literal["change", "gradients", "last_gradient"]:
-        return "change"
-
-    @property
-    def restores(self) -> bool:
-        return True
-
     def phases(self, epoch: int) -> tuple[Phase, ...]:
         return (Phase(("model",) if epoch < self.reconstruct_epochs else ("items",)),)
 
@@ -123,15 +94,16 @@ class Reconstruct:
 # The item side stands still on a device: FedMR's algorithm 1.
 
 
+@register("held")
 @dataclass(frozen=True)
-class Held:
+class GradientsOnly(Local):
     """Trains as `inner` does, but the shared table and the item encoder do not move: their
     gradients are added up over the round and sent (`gradients`), or only those of the last batch
     (`last_gradient`, as released). What is private moves at every step.
 
     With `restores=False` nobody finds their private model again, which is how released code ranks.
 
-    >>> Held(Joint(epochs=5)).epochs, Held().sends
+    >>> GradientsOnly(Joint(epochs=5)).epochs, GradientsOnly().sends
     (5, 'gradients')
     """
 
@@ -164,9 +136,9 @@ class Held:
         return self.inner.forgets
 
     @property
-    def fitting(self) -> Held:
-        assert isinstance(self.inner, Refits)
-        return replace(self, inner=self.inner.fitting)
+    def fitting(self) -> GradientsOnly | None:
+        fitting = self.inner.fitting
+        return None if fitting is None else replace(self, inner=fitting)
 
     def phases(self, epoch: int) -> tuple[Phase, ...]:
         return self.inner.phases(epoch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -10,28 +10,30 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from tacit.core.parts import Past
-from tacit.core.types import CONTENT, Init, Params
+from tacit.core.parts import HistoryRows, Routed
+from tacit.core.registry import register
+from tacit.core.types import CONTENT, Initializer, Params
 from tacit.data.dataset import Modalities
 from tacit.errors import TacitError
 from tacit.parts.items import ID, prepared, width_of
-from tacit.parts.views import GateView, PerceptronView, SingleView, SumView, View, xavier
+from tacit.parts.views import GateView, PerceptronView, SumView, View, xavier
 
 
+@register("mixture")
 @dataclass(frozen=True)
-class Mixture:
+class Mixture(Routed):
     """Views of an item, mixed by a router.
 
     `rule`: one weight vector per user from the mean router logit over the user's train items
     (`history`), or one per item (`item`). `router`: each client's own, or one for all (`shared`).
     `added`: the mixture is added to a row of the backbone's own instead of taking its place.
     `without` drops an input after its projection, `noise` puts a fixed draw of the same norm in its
-    place, `shuffled` gives every item another item's content. `softmaxes=2` is a released habit. A
-    modality that an item lacks is the mean of those that have it, or zero (`missing`). Where views
-    are made (`placement`) changes what travels, not the numbers.
+    place, `shuffled` gives every item another item's content. `softmaxes=2` is a quirk of the
+    released code. A modality that an item lacks is the mean of those that have it, or zero
+    (`missing`). Where views are made (`placement`) changes what travels, not the numbers.
 
     >>> encoder = Mixture(width=4)
-    >>> encoder.row(Init((4,))).shape, encoder.view_width(4)
+    >>> encoder.row(Initializer((4,))).shape, encoder.view_width(4)
     ((512,), 12)
     """
 
@@ -64,47 +66,55 @@ class Mixture:
     @property
     def reads_rows(self) -> bool:
         """Whether anything of an item comes from its row of the table, and not from content."""
-        single = [view.modality for view in self.views_of if isinstance(view, SingleView)]
-        return self.added or ID in single or len(single) < len(self.views_of)
+        return self.added or any(view.reads in (ID, None) for view in self.views_of)
 
-    def row(self, read: Init) -> Init:
+    @property
+    def view_names(self) -> tuple[str, ...]:
+        return tuple(view.name for view in self.views_of)
+
+    def filling(self, width: int) -> Mixture:
+        return replace(self, added=False, width=width) if self.added else self
+
+    def row(self, read: Initializer) -> Initializer:
         self._check(read.shape[-1])
         own = read.shape[-1] if self.added else 0
-        return Init((self.id_width + own,), "normal", self.id_scale)
+        return Initializer((self.id_width + own,), "normal", self.id_scale)
 
     def view_width(self, width: int) -> int:
         return len(self.views_of) * self.width + (width if self.added else 0)
 
-    def shared(self, width: int, content: Modalities | None) -> dict[str, Init]:
+    def shared(self, width: int, content: Modalities | None) -> dict[str, Initializer]:
         sizes = {ID: self.id_width}
         for name in self.modalities:
             sizes[name] = width_of(name, content)
-        leaves: dict[str, Init] = {}
+        parameters: dict[str, Initializer] = {}
         for name, size in sizes.items():
             if name != ID or self.project_id:
-                leaves[f"project.{name}.w"] = xavier(size, self.width)
-                leaves[f"project.{name}.b"] = Init((self.width,))
+                parameters[f"project.{name}.w"] = xavier(size, self.width)
+                parameters[f"project.{name}.b"] = Initializer((self.width,))
         for view in self.views_of:
             made = view.shared(self.width, self.inputs)
-            leaves |= {f"view.{view.name}.{leaf}": init for leaf, init in made.items()}
-        return leaves | self.mixing(width)
+            parameters |= {
+                f"view.{view.name}.{parameter}": init for parameter, init in made.items()
+            }
+        return parameters | self.mixing(width)
 
-    def private(self, width: int, content: Modalities | None) -> dict[str, Init]:
+    def private(self, width: int, content: Modalities | None) -> dict[str, Initializer]:
         return self._router() if self.router == "private" else {}
 
-    def mixing(self, width: int) -> dict[str, Init]:
+    def mixing(self, width: int) -> dict[str, Initializer]:
         return self._router() if self.router == "shared" else {}
 
-    def _router(self) -> dict[str, Init]:
+    def _router(self) -> dict[str, Initializer]:
         count = len(self.views_of)
         if count < 2:
             return {}
         first, second = xavier(count * self.width, self.hidden), xavier(self.hidden, count)
         return {
-            "router.in.w": Init(first.shape, first.law, first.scale, same=True),
-            "router.in.b": Init((self.hidden,)),
-            "router.out.w": Init(second.shape, second.law, second.scale, same=True),
-            "router.out.b": Init((count,)),
+            "router.in.w": Initializer(first.shape, first.distribution, first.scale, same=True),
+            "router.in.b": Initializer((self.hidden,)),
+            "router.out.w": Initializer(second.shape, second.distribution, second.scale, same=True),
+            "router.out.b": Initializer((count,)),
         }
 
     def content(self, content: Modalities | None) -> dict[str, np.ndarray]:
@@ -112,12 +122,8 @@ class Mixture:
             content, self.modalities, self.missing, noise=self.noise, shuffled=self.shuffled
         )
 
-    def encode(self, p: Params, id_ND: Tensor, past: Past | None = None) -> Tensor:
-        return self.mix(p, self.views(p, id_ND), self.seen(past))
-
-    def seen(self, past: Past | None) -> Past | None:
-        """The same history, with views in the place of rows."""
-        return past and Past(past.p, self.views(past.p, past.id_HD), past.weight_H)
+    def encode(self, p: Params, id_ND: Tensor, history: HistoryRows | None = None) -> Tensor:
+        return self.mix(p, self.views(p, id_ND), self.seen(history))
 
     def projected(self, p: Params, id_ND: Tensor) -> dict[str, Tensor]:
         """Each input of an item at the common width: what the operators read."""
@@ -140,8 +146,8 @@ class Mixture:
             made.append(id_ND[..., self.id_width :])
         return torch.cat(made, dim=-1)
 
-    def mix(self, p: Params, view_NW: Tensor, past: Past | None) -> Tensor:
-        weight_V = self.weights(p, view_NW, past) if len(self.views_of) > 1 else None
+    def mix(self, p: Params, view_NW: Tensor, history: HistoryRows | None) -> Tensor:
+        weight_V = self.weights(p, view_NW, history) if len(self.views_of) > 1 else None
         return self.weighed(view_NW, weight_V)
 
     def weighed(self, view_NW: Tensor, weight_V: Tensor | None) -> Tensor:
@@ -157,13 +163,13 @@ class Mixture:
         own = view_NW[..., total:]
         return own + mixed_ND.repeat(1, own.shape[-1] // self.width)
 
-    def weights(self, p: Params, view_NW: Tensor, past: Past | None) -> Tensor:
+    def weights(self, p: Params, view_NW: Tensor, history: HistoryRows | None) -> Tensor:
         """The weights of the views: (V,) for a user, or (N, V) under the rule `item`."""
         if self.rule == "item":
             logit = self._route(p, view_NW)
         else:
-            assert past is not None
-            logit = (past.weight_H[:, None] * self._route(p, past.id_HD)).sum(0)
+            assert history is not None
+            logit = (history.weight_H[:, None] * self._route(p, history.id_HD)).sum(0)
         weight = torch.softmax(logit, dim=-1)
         return torch.softmax(weight, dim=-1) if self.softmaxes == 2 else weight
 

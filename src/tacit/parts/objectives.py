@@ -9,14 +9,18 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
+from tacit.core.parts import Objective
+from tacit.core.registry import register
+
 # Binary cross-entropy, on logits or on probabilities.
 
 # Below this value of p(1 - p) the released code's gradient fades: the floor of torch's own loss.
 PROBABILITY_FLOOR = 1e-12
 
 
+@register("bce")
 @dataclass(frozen=True)
-class BinaryCrossEntropy:
+class BinaryCrossEntropy(Objective):
     """Mean binary cross-entropy of a batch.
 
     `on="logits"` is the exact loss. `on="probabilities"` takes the sigmoid first, as the released
@@ -47,8 +51,9 @@ class BinaryCrossEntropy:
 # Bayesian personalised ranking: what was chosen before what was not.
 
 
+@register("pairwise")
 @dataclass(frozen=True)
-class PairwiseRanking:
+class PairwiseRanking(Objective):
     """The mean of -ln σ(s_p - s_n) over all pairs of a positive p and a negative n in a batch.
 
     >>> import torch

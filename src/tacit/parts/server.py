@@ -2,35 +2,72 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
-import numpy as np
-from torch import Tensor
-
+from tacit.core.algorithm import Declared
+from tacit.core.fit import CompositionError, Use
 from tacit.core.optim import Adam, Optimiser, Sgd
-from tacit.core.parts import Meeting, TableRule
-from tacit.core.types import Init, Params
+from tacit.core.parts import GradientRule, Server, ServerRule, TableRule
+from tacit.core.registry import register
+from tacit.errors import TacitError
 from tacit.parts.graph import GraphMean
+
+if TYPE_CHECKING:
+    from tacit.core.method import Method
 
 # The mean of the clients' changes.
 
 
 def client_weight(
-    weights: Literal["uniform", "examples"], cap: int | None, n_positives: int
+    weights: Literal["uniform", "examples"], cap: int | None, declared: Declared
 ) -> float:
     """What a client counts for.
 
-    >>> [client_weight("examples", 40, n) for n in (10, 40, 900)]
+    >>> [client_weight("examples", 40, Declared(examples)) for examples in (10, 40, 900)]
     [0.25, 1.0, 1.0]
     """
     if weights == "uniform":
         return 1.0
-    return float(n_positives) if cap is None else min(n_positives, cap) / cap
+    assert declared.examples is not None
+    return float(declared.examples) if cap is None else min(declared.examples, cap) / cap
 
 
+class Weighted(ServerRule):
+    """A server that counts clients alike, or by their examples up to a cap."""
+
+    weights: Literal["uniform", "examples"] = "uniform"
+    cap: int | None = None
+
+    @property
+    def tells_examples(self) -> bool:
+        return self.weights == "examples"
+
+    def weight(self, declared: Declared) -> float:
+        return client_weight(self.weights, self.cap, declared)
+
+    @property
+    def largest_weight(self) -> float | None:
+        if type(self).weight is not Weighted.weight:
+            return None  # a subclass may weigh in a way of its own
+        return 1.0 if self.weights == "uniform" or self.cap is not None else None
+
+    def check(self, method: Method) -> None:
+        if self.cap is None:
+            return
+        if self.cap < 1:
+            raise TacitError(f"server.cap is {self.cap}; it must be at least 1, or left out.")
+        if self.weights == "uniform":
+            raise CompositionError(
+                f"server.cap is {self.cap}, but clients count alike, so there is nothing to bound",
+                Use("weight them by their examples", "server.weights", "examples"),
+                Use("leave the cap out", "server.cap", None),
+            )
+
+
+@register("mean")
 @dataclass(frozen=True)
-class Mean:
+class Mean(Weighted):
     """global <- global + Σ weight·change / Σ weight, over the clients that reported.
 
     `weights="uniform"` is the plain mean of PFedRec; `"examples"` weights a client by its number of
@@ -38,6 +75,7 @@ class Mean:
     min(interactions, cap) / cap: nobody counts for more than one, so that an upload that was
     clipped stays within its bound, and noise of a given size means the same for everybody.
 
+    >>> import numpy as np
     >>> Mean().step(np.zeros(1), np.array([6.0]), 3.0).tolist()
     [2.0]
     """
@@ -45,22 +83,18 @@ class Mean:
     weights: Literal["uniform", "examples"] = "uniform"
     cap: int | None = None
 
-    @property
-    def reads(self) -> Literal["sum", "each"]:
-        return "sum"
+    ground = True
 
-    def weight(self, n_positives: int) -> float:
-        return client_weight(self.weights, self.cap, n_positives)
-
-    def step(self, value: np.ndarray, total: np.ndarray, weight: float) -> np.ndarray:
-        return value + total / weight
+    def with_steps(self, items: Optimiser, encoder: Optimiser) -> ServerSteps:
+        return ServerSteps(items, encoder, self.weights, self.cap)
 
 
 # A server that descends: its own steps along the clients' mean gradient.
 
 
+@register("server_steps")
 @dataclass(frozen=True)
-class ServerSteps:
+class ServerSteps(Weighted, GradientRule):
     """Where clients send gradients, global <- global - step(Σ weight·gradient / Σ weight): descent
     on the item table, Adam on the encoder, whose moments the server keeps (FedMR, algorithm 1).
     Where they send changes, the mean of those. Weights and their `cap` are those of `Mean`.
@@ -74,33 +108,28 @@ class ServerSteps:
     weights: Literal["uniform", "examples"] = "uniform"
     cap: int | None = None
 
-    @property
-    def reads(self) -> Literal["sum", "each"]:
-        return "sum"
-
     def optimiser(self, is_table: bool) -> Optimiser:
         return self.items if is_table else self.encoder
 
-    def weight(self, n_positives: int) -> float:
-        return client_weight(self.weights, self.cap, n_positives)
+    def with_steps(self, items: Optimiser, encoder: Optimiser) -> ServerSteps:
+        return replace(self, items=items, encoder=encoder)
 
-    def step(self, value: np.ndarray, total: np.ndarray, weight: float) -> np.ndarray:
-        return value + total / weight
+    def stepping_items_with(self, optimiser: Optimiser) -> ServerSteps:
+        return replace(self, items=optimiser)
 
 
 # A server that reads single item tables, and adds up whatever else its clients share.
 
 
+@register("tables_beside")
 @dataclass(frozen=True)
-class TablesBeside:
-    """`tables` meets the personal item tables, as it does alone. What else is shared (the operators
-    that fuse an item from id and content) arrives as a sum and is stepped by `steps`: along the
-    mean gradient where devices hold it still, else by the mean change. Clients count alike, as
-    they do where tables are read.
+class TablesBeside(Server):
+    """`tables` aggregates the personal item tables, as it does alone. What else is shared (the
+    operators that fuse an item from id and content) arrives as a sum and is stepped by `steps`:
+    along the mean gradient where devices hold it still, else by the mean change. Clients count
+    alike, as they do where tables are read.
 
-    >>> TablesBeside().floats_down(Init((10, 4)))
-    80
-    >>> TablesBeside().weight(7)
+    >>> TablesBeside().weight(Declared())
     1.0
     """
 
@@ -108,27 +137,9 @@ class TablesBeside:
     steps: ServerSteps = ServerSteps()
 
     @property
-    def reads(self) -> Literal["sum", "each"]:
-        return "each"
+    def sums(self) -> ServerSteps:
+        return self.steps
 
-    def shared(self, table: Init) -> dict[str, Init]:
-        return self.tables.shared(table)
-
-    def private(self, table: Init) -> dict[str, Init]:
-        return self.tables.private(table)
-
-    def floats_down(self, table: Init) -> int:
-        """Of the tables alone; what else is shared comes down as it goes up."""
-        return self.tables.floats_down(table)
-
-    def meet(self, table_PID: Tensor, shared: Params, generator: np.random.Generator) -> Meeting:
-        return self.tables.meet(table_PID, shared, generator)
-
-    def optimiser(self, is_table: bool) -> Optimiser:
-        return self.steps.optimiser(is_table)
-
-    def weight(self, n_positives: int) -> float:
-        return 1.0
-
-    def step(self, value: np.ndarray, total: np.ndarray, weight: float) -> np.ndarray:
-        return self.steps.step(value, total, weight)
+    @property
+    def gradients(self) -> ServerSteps:
+        return self.steps

@@ -8,16 +8,19 @@ from typing import Literal
 
 from torch import Tensor
 
+from tacit.core.capabilities import is_ground
+from tacit.core.fit import CompositionError, LeaveOut
 from tacit.core.parts import Sync
-from tacit.core.remedy import CompositionError, LeaveOut
-from tacit.core.types import ITEMS, OWN_ITEMS, Init, Params
+from tacit.core.registry import register
+from tacit.core.types import ITEMS, OWN_ITEMS, Initializer, Params
 from tacit.errors import TacitError
 
 # The global table replaces the local one at the start of every round.
 
 
+@register("replace")
 @dataclass(frozen=True)
-class Replace:
+class Replace(Sync):
     """P_u <- G, then local training; what changed is sent.
 
     With `keep` the client ranks with its own tuned copy, as PFedRec does: the global table overlaid
@@ -30,33 +33,11 @@ class Replace:
 
     keep: bool = False
 
-    @property
-    def trains(self) -> tuple[str, ...]:
-        return (ITEMS,)
-
-    @property
-    def rows(self) -> Literal["touched"]:
-        return "touched"
-
-    @property
-    def restarts(self) -> bool:
-        return False
+    ground = True
 
     @property
     def scores_with(self) -> Literal["global", "tuned"]:
         return "tuned" if self.keep else "global"
-
-    def shared(self, table: Init) -> dict[str, Init]:
-        return {ITEMS: table}
-
-    def private(self, table: Init) -> dict[str, Init]:
-        return {}
-
-    def sends(self, round_number: int) -> bool:
-        return True
-
-    def read(self, p: Params) -> Tensor:
-        return p[ITEMS]
 
 
 # The ground state of synchronisation, which plug-ins may displace; anything else they may not.
@@ -67,52 +48,50 @@ def require_ground(sync: Sync, plugin: str) -> None:
 
     >>> require_ground(Replace(), "fedrkg")
     """
-    if type(sync) is not Replace:  # a subclass is a rule of somebody's own
+    if not is_ground(sync):
         raise CompositionError(
-            f"{plugin} and {type(sync).__name__} both decide how the item table meets the global "
-            "one",
+            f"{plugin} and {type(sync).__name__} both decide how the item table is combined with "
+            "the global one",
             LeaveOut((plugin,)),
         )
+
+
+class PersonalTable(Sync):
+    """A dense table on each device, which it trains, reads and ranks with."""
+
+    trains: tuple[str, ...] = (OWN_ITEMS,)
+
+    @property
+    def scores_with(self) -> Literal["global", "tuned", "own"]:
+        return "own"
+
+    def private(self, table: Initializer) -> dict[str, Initializer]:
+        return {OWN_ITEMS: replace(table, same=True, like=ITEMS)}
+
+    def read(self, p: Params) -> Tensor:
+        return p[OWN_ITEMS]
 
 
 # No synchronisation: a personal table that is never sent and never overwritten.
 
 
+@register("isolated")
 @dataclass(frozen=True)
-class Isolated:
+class Isolated(PersonalTable):
     """Each client trains its own table for ever; nothing leaves. A control, not a method.
 
     >>> Isolated().sends(1)
     False
     """
 
-    @property
-    def trains(self) -> tuple[str, ...]:
-        return (OWN_ITEMS,)
-
-    @property
-    def rows(self) -> Literal["touched"]:
-        return "touched"
-
-    @property
-    def restarts(self) -> bool:
-        return False
-
-    @property
-    def scores_with(self) -> Literal["own"]:
-        return "own"
-
-    def shared(self, table: Init) -> dict[str, Init]:
+    def shared(self, table: Initializer) -> dict[str, Initializer]:
         return {}
 
-    def private(self, table: Init) -> dict[str, Init]:
+    def private(self, table: Initializer) -> dict[str, Initializer]:
         return {OWN_ITEMS: replace(table, same=True)}
 
     def sends(self, round_number: int) -> bool:
         return False
-
-    def read(self, p: Params) -> Tensor:
-        return p[OWN_ITEMS]
 
 
 # FedRAP: an item is the sum of a personal row, which stays, and a common row, which is averaged.
@@ -121,19 +100,21 @@ class Isolated:
 # mean |C|, both over the rows of the batch times the width.
 
 
+@register("additive")
 @dataclass(frozen=True)
-class Additive:
+class Additive(PersonalTable):
     """Row = D_u[i] + C[i]; both train together, only C's change is sent.
 
     `apart` is λ, `sparse` is μ; `schedule` multiplies both, as a function of t, the rounds already
     played. "tanh" is the paper's curriculum, tanh(t / 10). "fixed" is what the released code really
-    does: it computes the curriculum and reads the constants. "cumulative" is the habit of a later
+    does: it computes the curriculum and reads the constants. "cumulative" is the quirk of a later
     release: the constants themselves are multiplied by tanh(t / 10) round after round, which is 0
     at once, so that the terms stand in the first round only. "none" leaves both out. `norm="none"`
     leaves out the norm of C alone.
 
-    Both tables begin with the scorer's law for a row, the same for all clients but independent of
-    each other, as released: under the unit normal law a row begins with variance 2.
+    Both tables begin with the scorer's initializer for a row, the same for all clients but
+    independent of each other, as released: under the unit normal distribution a row begins with
+    variance 2.
 
     >>> [round(Additive().factor(round_number), 4) for round_number in (1, 2, 11)]
     [0.0, 0.0997, 0.7616]
@@ -144,35 +125,15 @@ class Additive:
     schedule: Literal["tanh", "fixed", "cumulative", "none"] = "tanh"
     norm: Literal["l1", "none"] = "l1"
 
+    trains = (OWN_ITEMS, ITEMS)
+
     def __post_init__(self) -> None:
         for name, value in (("apart", self.apart), ("sparse", self.sparse)):
             if not value >= 0:
                 raise TacitError(f"sync.{name} is {value}; it must not be negative.")
 
-    @property
-    def trains(self) -> tuple[str, ...]:
-        return (OWN_ITEMS, ITEMS)
-
-    @property
-    def rows(self) -> Literal["touched"]:
-        return "touched"
-
-    @property
-    def restarts(self) -> bool:
-        return False
-
-    @property
-    def scores_with(self) -> Literal["own"]:
-        return "own"
-
-    def shared(self, table: Init) -> dict[str, Init]:
-        return {ITEMS: table}
-
-    def private(self, table: Init) -> dict[str, Init]:
+    def private(self, table: Initializer) -> dict[str, Initializer]:
         return {OWN_ITEMS: replace(table, same=True)}
-
-    def sends(self, round_number: int) -> bool:
-        return True
 
     def read(self, p: Params) -> Tensor:
         return p[OWN_ITEMS] + p[ITEMS]
@@ -202,8 +163,9 @@ class Additive:
 GUIDE = "items.guide"  # the table that the server made for this very user
 
 
+@register("anchored")
 @dataclass(frozen=True)
-class Anchored:
+class Anchored(Sync):
     """P_u ← G; the loss has the term strength · mean (P_u − R)² over the whole table.
 
     R begins as zeros; whoever makes it from content writes it between rounds. A step of the items
@@ -218,41 +180,16 @@ class Anchored:
 
     strength: float = 10.0
 
+    rows = "all"
+    penalises_tables = True
+    needs = (GUIDE,)
+
     def __post_init__(self) -> None:
         if not self.strength >= 0:
             raise TacitError(f"sync.strength is {self.strength}; it must not be negative.")
 
-    @property
-    def trains(self) -> tuple[str, ...]:
-        return (ITEMS,)
-
-    @property
-    def rows(self) -> Literal["all"]:
-        return "all"
-
-    @property
-    def restarts(self) -> bool:
-        return False
-
-    @property
-    def scores_with(self) -> Literal["global"]:
-        return "global"
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (GUIDE,)
-
-    def shared(self, table: Init) -> dict[str, Init]:
-        return {ITEMS: table, GUIDE: Init(table.shape)}
-
-    def private(self, table: Init) -> dict[str, Init]:
-        return {}
-
-    def sends(self, round_number: int) -> bool:
-        return True
-
-    def read(self, p: Params) -> Tensor:
-        return p[ITEMS]
+    def shared(self, table: Initializer) -> dict[str, Initializer]:
+        return {ITEMS: table, GUIDE: Initializer(table.shape)}
 
     def table_penalty(self, p: Params) -> Tensor:
         return self.strength * (p[ITEMS] - p[GUIDE]).square().mean()
@@ -261,8 +198,9 @@ class Anchored:
 # GPFedRec: a personal table that begins each round as the global one and is pulled to a guide.
 
 
+@register("proximal")
 @dataclass(frozen=True)
-class Proximal:
+class Proximal(PersonalTable):
     """P_u ← G; the loss has the term strength · mean (P_u − r_u)² over the whole table.
 
     r_u is the guide that the server made for the user in the last round the user took part in; it
@@ -276,41 +214,14 @@ class Proximal:
 
     strength: float = 1.0
 
+    rows = "all"
+    restarts = True
+    penalises_tables = True
+    needs = (GUIDE,)
+
     def __post_init__(self) -> None:
         if not self.strength >= 0:
             raise TacitError(f"sync.strength is {self.strength}; it must not be negative.")
-
-    @property
-    def trains(self) -> tuple[str, ...]:
-        return (OWN_ITEMS,)
-
-    @property
-    def rows(self) -> Literal["all"]:
-        return "all"
-
-    @property
-    def restarts(self) -> bool:
-        return True
-
-    @property
-    def scores_with(self) -> Literal["own"]:
-        return "own"
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        return (GUIDE,)
-
-    def shared(self, table: Init) -> dict[str, Init]:
-        return {ITEMS: table}
-
-    def private(self, table: Init) -> dict[str, Init]:
-        return {OWN_ITEMS: replace(table, same=True, like=ITEMS)}
-
-    def sends(self, round_number: int) -> bool:
-        return True
-
-    def read(self, p: Params) -> Tensor:
-        return p[OWN_ITEMS]
 
     def table_penalty(self, p: Params) -> Tensor:
         return self.strength * (p[OWN_ITEMS] - p[GUIDE]).square().mean()

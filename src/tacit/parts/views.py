@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
 
-from tacit.core.types import Init, Params
+from tacit.core.registry import register
+from tacit.core.types import Initializer, Params, Part
 
 # What a view is.
 
 
-def xavier(*shape: int) -> Init:
+def xavier(*shape: int) -> Initializer:
     """A matrix at the scale that keeps variances in both directions (Glorot, normal).
 
     >>> xavier(2, 6).scale
     0.5
     """
-    return Init(shape, "normal", (2 / (shape[0] + shape[1])) ** 0.5)
+    return Initializer(shape, "normal", (2 / (shape[0] + shape[1])) ** 0.5)
 
 
-@runtime_checkable
-class View(Protocol):
+class View(Part):
     """One operator F_j: from the inputs of an item (id, text, image, …), each (N, D), to (N, D).
 
     It works item by item, so that the server can make a view of the whole catalogue.
@@ -32,18 +31,27 @@ class View(Protocol):
 
     @property
     def name(self) -> str:
-        """Its leaves are called view.NAME.…"""
-        ...
+        """Its parameters are called view.NAME.…"""
+        raise NotImplementedError
 
-    def shared(self, width: int, inputs: tuple[str, ...]) -> dict[str, Init]: ...
-    def view(self, p: Params, x: Mapping[str, Tensor]) -> Tensor: ...
+    @property
+    def reads(self) -> str | None:
+        """The one input that it looks at; None where it looks at all of them."""
+        return None
+
+    def shared(self, width: int, inputs: tuple[str, ...]) -> dict[str, Initializer]:
+        return {}
+
+    def view(self, p: Params, x: Mapping[str, Tensor]) -> Tensor:
+        raise NotImplementedError
 
 
 # One input, as it is.
 
 
+@register("single_view")
 @dataclass(frozen=True)
-class SingleView:
+class SingleView(View):
     """The projected input `modality` alone: the router's weight is then the weight of a modality.
 
     >>> SingleView("text").name
@@ -56,8 +64,9 @@ class SingleView:
     def name(self) -> str:
         return f"single_{self.modality}"
 
-    def shared(self, width: int, inputs: tuple[str, ...]) -> dict[str, Init]:
-        return {}
+    @property
+    def reads(self) -> str:
+        return self.modality
 
     def view(self, p: Params, x: Mapping[str, Tensor]) -> Tensor:
         return x[self.modality]
@@ -66,8 +75,9 @@ class SingleView:
 # The sum of all inputs.
 
 
+@register("sum_view")
 @dataclass(frozen=True)
-class SumView:
+class SumView(View):
     """id + text + image: no parameters.
 
     >>> one = torch.ones(1, 2)
@@ -75,12 +85,7 @@ class SumView:
     [[2.0, 2.0]]
     """
 
-    @property
-    def name(self) -> str:
-        return "sum"
-
-    def shared(self, width: int, inputs: tuple[str, ...]) -> dict[str, Init]:
-        return {}
+    name = "sum"
 
     def view(self, p: Params, x: Mapping[str, Tensor]) -> Tensor:
         return torch.stack(tuple(x.values())).sum(0)
@@ -89,8 +94,9 @@ class SumView:
 # Attention among the inputs of one item.
 
 
+@register("attention_view")
 @dataclass(frozen=True)
-class AttentionView:
+class AttentionView(View):
     """The inputs of an item attend to one another, one head; the mean of what they read.
 
     It looks at one item at a time; the released code attends across the items of a batch.
@@ -100,11 +106,9 @@ class AttentionView:
     [[1.0, 1.0]]
     """
 
-    @property
-    def name(self) -> str:
-        return "attention"
+    name = "attention"
 
-    def shared(self, width: int, inputs: tuple[str, ...]) -> dict[str, Init]:
+    def shared(self, width: int, inputs: tuple[str, ...]) -> dict[str, Initializer]:
         return {f"{kind}.w": xavier(width, width) for kind in ("query", "key", "value")}
 
     def view(self, p: Params, x: Mapping[str, Tensor]) -> Tensor:
@@ -117,8 +121,9 @@ class AttentionView:
 # Gates as features.
 
 
+@register("gate_view")
 @dataclass(frozen=True)
-class GateView:
+class GateView(View):
     """W [σ(W_m x_m + b_m) for each input m] + b: the papers' gate.
 
     The gates do not multiply anything, they are the features; `TrueGateView` multiplies.
@@ -127,15 +132,13 @@ class GateView:
     24832
     """
 
-    @property
-    def name(self) -> str:
-        return "gate"
+    name = "gate"
 
-    def shared(self, width: int, inputs: tuple[str, ...]) -> dict[str, Init]:
-        leaves = {"out.w": xavier(len(inputs) * width, width), "out.b": Init((width,))}
+    def shared(self, width: int, inputs: tuple[str, ...]) -> dict[str, Initializer]:
+        parameters = {"out.w": xavier(len(inputs) * width, width), "out.b": Initializer((width,))}
         for name in inputs:
-            leaves |= {f"{name}.w": xavier(width, width), f"{name}.b": Init((width,))}
-        return leaves
+            parameters |= {f"{name}.w": xavier(width, width), f"{name}.b": Initializer((width,))}
+        return parameters
 
     def view(self, p: Params, x: Mapping[str, Tensor]) -> Tensor:
         gates = [torch.sigmoid(x[name] @ p[f"{name}.w"] + p[f"{name}.b"]) for name in x]
@@ -145,8 +148,9 @@ class GateView:
 # Gates that multiply what they gate.
 
 
+@register("true_gate_view")
 @dataclass(frozen=True)
-class TrueGateView:
+class TrueGateView(View):
     """Σ_m σ(W_m x_m + b_m) * x_m: what the name says. Ours, not the papers'.
 
     >>> p = {"id.w": torch.zeros(2, 2), "id.b": torch.zeros(2)}
@@ -154,15 +158,13 @@ class TrueGateView:
     [[0.5, 0.5]]
     """
 
-    @property
-    def name(self) -> str:
-        return "true_gate"
+    name = "true_gate"
 
-    def shared(self, width: int, inputs: tuple[str, ...]) -> dict[str, Init]:
-        leaves: dict[str, Init] = {}
+    def shared(self, width: int, inputs: tuple[str, ...]) -> dict[str, Initializer]:
+        parameters: dict[str, Initializer] = {}
         for name in inputs:
-            leaves |= {f"{name}.w": xavier(width, width), f"{name}.b": Init((width,))}
-        return leaves
+            parameters |= {f"{name}.w": xavier(width, width), f"{name}.b": Initializer((width,))}
+        return parameters
 
     def view(self, p: Params, x: Mapping[str, Tensor]) -> Tensor:
         gated = [torch.sigmoid(x[n] @ p[f"{n}.w"] + p[f"{n}.b"]) * x[n] for n in x]
@@ -172,8 +174,9 @@ class TrueGateView:
 # A perceptron over all inputs side by side.
 
 
+@register("perceptron_view")
 @dataclass(frozen=True)
-class PerceptronView:
+class PerceptronView(View):
     """W₂ relu(W₁ [id; text; image] + b₁) + b₂, `hidden` wide: the papers' MLP operator.
 
     >>> sum(init.count for init in PerceptronView().shared(64, ("id", "text", "image")).values())
@@ -182,16 +185,14 @@ class PerceptronView:
 
     hidden: int = 128
 
-    @property
-    def name(self) -> str:
-        return "perceptron"
+    name = "perceptron"
 
-    def shared(self, width: int, inputs: tuple[str, ...]) -> dict[str, Init]:
+    def shared(self, width: int, inputs: tuple[str, ...]) -> dict[str, Initializer]:
         return {
             "in.w": xavier(len(inputs) * width, self.hidden),
-            "in.b": Init((self.hidden,)),
+            "in.b": Initializer((self.hidden,)),
             "out.w": xavier(self.hidden, width),
-            "out.b": Init((width,)),
+            "out.b": Initializer((width,)),
         }
 
     def view(self, p: Params, x: Mapping[str, Tensor]) -> Tensor:

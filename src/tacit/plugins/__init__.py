@@ -3,6 +3,9 @@
 from tacit.plugins.channel import clip as clip
 from tacit.plugins.channel import gaussian as gaussian
 from tacit.plugins.channel import laplace as laplace
+from tacit.plugins.entry import PLUGINS as PLUGINS
+from tacit.plugins.entry import Plugin as Plugin
+from tacit.plugins.entry import Promise as Promise
 from tacit.plugins.fedrkg import fedrkg as fedrkg
 from tacit.plugins.fedrkg import global_table as global_table
 from tacit.plugins.fedrkg import knowledge_guidance as knowledge_guidance

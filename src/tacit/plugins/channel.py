@@ -8,6 +8,7 @@ from typing import Literal
 from tacit.core.method import Method
 from tacit.core.parts import Transform
 from tacit.parts.channel import Clip, Gaussian, Laplace
+from tacit.plugins.entry import PLUGINS, Plugin, Promise
 
 
 def through(method: Method, link: Transform) -> Method:
@@ -18,6 +19,13 @@ def through(method: Method, link: Transform) -> Method:
     Clip(bound=1.0, order=2)
     """
     return replace(method, channel=(*method.channel, link))
+
+
+BOUNDED = Promise("Clip on uploads", lambda m: any(link.order for link in m.channel))
+
+
+def _noise(name: str) -> Promise:
+    return Promise(f"{name} on uploads", lambda m: any(link.noisy for link in m.channel))
 
 
 def clip(method: Method, bound: float = 1.0, order: Literal[1, 2] = 2) -> Method:
@@ -34,6 +42,9 @@ def clip(method: Method, bound: float = 1.0, order: Literal[1, 2] = 2) -> Method
     return replace(method, channel=(*before, Clip(bound, order), *noise))
 
 
+PLUGINS["clip"] = Plugin(clip, "bound the norm of each upload", promise=BOUNDED)
+
+
 def gaussian(method: Method, sigma: float = 0.1) -> Method:
     """Gaussian noise on each upload; without a bound on uploads it guarantees nothing.
 
@@ -44,6 +55,13 @@ def gaussian(method: Method, sigma: float = 0.1) -> Method:
     return through(method, Gaussian(sigma))
 
 
+PLUGINS["gaussian"] = Plugin(
+    gaussian,
+    "Gaussian noise on uploads (no guarantee yet, and none at all without clip)",
+    promise=_noise("Gaussian"),
+)
+
+
 def laplace(method: Method, scale: float = 0.1) -> Method:
     """Laplace noise on each upload.
 
@@ -52,3 +70,8 @@ def laplace(method: Method, scale: float = 0.1) -> Method:
     Laplace(scale=1.0)
     """
     return through(method, Laplace(scale))
+
+
+PLUGINS["laplace"] = Plugin(
+    laplace, "Laplace noise on uploads, as in PFedRec's variant", promise=_noise("Laplace")
+)

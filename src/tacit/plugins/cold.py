@@ -5,18 +5,23 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
-from tacit.core.cold import ColdStart
+from tacit.core.fit import CompositionError, LeaveOut
 from tacit.core.method import Method
 from tacit.core.optim import Adam
-from tacit.core.remedy import CompositionError, LeaveOut
+from tacit.core.parts import ColdStart
 from tacit.parts.cold.diffusion import Corrected, Diffusion
 from tacit.parts.cold.features import Features
 from tacit.parts.cold.mapping import Mapping
 from tacit.parts.cold.simple import Nearest, RandomRows, Ridge
 from tacit.parts.diffusion.process import Schedule
-from tacit.parts.sync import Anchored, require_ground
+from tacit.parts.sync import GUIDE, Anchored, require_ground
+from tacit.plugins.entry import PLUGINS, Plugin, Promise
 
-Kind = Literal["content", "zero", "random"]
+RowKind = Literal["content", "zero", "random"]
+
+
+def _rows_by(generator: type) -> Promise:
+    return Promise(f"rows from {generator.__name__}", lambda m: m.cold is not None)
 
 
 def mdifffr(
@@ -39,7 +44,7 @@ def mdifffr(
     >>> mdifffr(pfedrec(), every=2).cold.every
     2
     """
-    kind: Kind = "content" if guidance == "none" else guidance
+    kind: RowKind = "content" if guidance == "none" else guidance
     names = _names(modalities)
     named = diffusion_named(preset)
     generator = replace(
@@ -55,6 +60,14 @@ def mdifffr(
     blind = replace(generator.features, kind="zero") if guidance == "none" else generator.features
     made = Corrected(Ridge(blind), replace(generator, features=blind))
     return _with(method, made, "mdifffr")
+
+
+PLUGINS["mdifffr"] = Plugin(
+    mdifffr,
+    "rows for untouched items from a diffusion that content guides",
+    "mdifffr",
+    promise=_rows_by(Diffusion),
+)
 
 
 def diffusion_named(preset: str) -> Diffusion:
@@ -91,13 +104,21 @@ def light_mdifffr(
     return mdifffr(method, modalities, preset, every=2)
 
 
+PLUGINS["light_mdifffr"] = Plugin(
+    light_mdifffr,
+    "MDiffFR that learns in every second round",
+    "mdifffr",
+    promise=_rows_by(Diffusion),
+)
+
+
 def ifedrec(
     method: Method,
     modalities: str = "text",
     strength: float = 10.0,
     rate: float = 5e-3,
     steps: int = 1,
-    kind: Kind = "content",
+    kind: RowKind = "content",
 ) -> Method:
     """Rows from IFedRec's attribute network, to which clients are pulled while they train.
 
@@ -112,8 +133,19 @@ def ifedrec(
     return _with(replace(method, sync=Anchored(strength)), generator, "ifedrec")
 
 
+PLUGINS["ifedrec"] = Plugin(
+    ifedrec,
+    "rows from a map of content, to which clients are pulled",
+    "mdifffr",
+    promise=Promise(
+        "rows from a map of content, to which clients are pulled",
+        lambda m: GUIDE in m.sync.needs and m.cold is not None,
+    ),
+)
+
+
 def ridge(
-    method: Method, modalities: str = "text", strength: float = 1.0, kind: Kind = "content"
+    method: Method, modalities: str = "text", strength: float = 1.0, kind: RowKind = "content"
 ) -> Method:
     """Rows by linear regression on content.
 
@@ -125,8 +157,15 @@ def ridge(
     return _with(method, Ridge(features, strength), "ridge")
 
 
+PLUGINS["ridge"] = Plugin(
+    ridge,
+    "rows for untouched items by linear regression on content",
+    promise=_rows_by(Ridge),
+)
+
+
 def nearest(
-    method: Method, modalities: str = "text", neighbours: int = 10, kind: Kind = "content"
+    method: Method, modalities: str = "text", neighbours: int = 10, kind: RowKind = "content"
 ) -> Method:
     """The mean row of the items whose content is nearest.
 
@@ -138,6 +177,13 @@ def nearest(
     return _with(method, Nearest(features, neighbours), "nearest")
 
 
+PLUGINS["nearest"] = Plugin(
+    nearest,
+    "rows for untouched items: the mean of their neighbours'",
+    promise=_rows_by(Nearest),
+)
+
+
 def random_rows(method: Method) -> Method:
     """The control: rows that know nothing of the item.
 
@@ -146,6 +192,11 @@ def random_rows(method: Method) -> Method:
     RandomRows()
     """
     return _with(method, RandomRows(), "random_rows")
+
+
+PLUGINS["random_rows"] = Plugin(
+    random_rows, "control: rows that know nothing of the item", promise=_rows_by(RandomRows)
+)
 
 
 def _with(method: Method, generator: ColdStart, name: str) -> Method:

@@ -17,13 +17,15 @@ from tacit.core.optim import Sgd
 from tacit.core.parts import Local
 from tacit.parts.backbones import LinearHead
 from tacit.parts.guidance import AdaptiveGuidance
-from tacit.parts.local import Held
-from tacit.parts.mixture import Mixture
-from tacit.parts.server import ServerSteps
 from tacit.parts.sync import Isolated, Replace, require_ground
+from tacit.plugins.entry import PLUGINS, Plugin, Promise
 from tacit.plugins.personal import with_private_scorer
 
 GateInput = Literal["own_global_difference", "own_global", "difference", "own", "global"]
+GUIDED = Promise(
+    "a personal table under guidance",
+    lambda m: m.sync.guidance is not None and not m.backbone.shared(),
+)
 
 
 def fedrkg(
@@ -49,24 +51,31 @@ def fedrkg(
     if scorer == "linear":
         method = _linear(method)
     guided = replace(with_private_scorer(method, "fedrkg"), sync=sync)
-    local, server = _trained(guided.local, decay, clip), guided.server
-    if isinstance(server, ServerSteps):  # it steps a table as the devices would
-        server = replace(server, items=local.items)
+    local = _trained(guided.local, decay, clip)
+    server = guided.server.stepping_items_with(local.items)  # as the devices would
     return replace(guided, local=local, server=server)
+
+
+PLUGINS["fedrkg"] = Plugin(
+    fedrkg,
+    "personal table, guided by the mean of all through a learned gate",
+    "fedrkg",
+    1000,
+    GUIDED,
+)
 
 
 def _linear(method: Method) -> Method:
     """The method with a linear scorer, for which a mixture of views is all of an item."""
-    dim, items = method.backbone.dim, method.items
-    if isinstance(items, Mixture) and items.added:
-        items = replace(items, added=False, width=dim)
-    return replace(method, backbone=LinearHead(dim), items=items)
+    dim = method.backbone.dim
+    return replace(method, backbone=LinearHead(dim), items=method.items.filling(dim))
 
 
 def _trained(local: Local, decay: float, clip: float | None) -> Local:
     """The same local rule with rates that shrink and steps that are bounded."""
-    if isinstance(local, Held):  # fused items came first: how a device trains stands inside
-        return replace(local, inner=_trained(local.inner, decay, clip))
+    if local.inner is not None:  # fused items came first: how a device trains stands inside
+        inner = _trained(local.inner, decay, clip)
+        return replace(local, inner=inner)  # type: ignore[type-var]
     if decay != 1.0:
         model = replace(local.model, decay=decay)  # type: ignore[type-var]
         items = replace(local.items, decay=decay)  # type: ignore[type-var]
@@ -92,6 +101,11 @@ def knowledge_guidance(
     return fedrkg(method, beta, every, 0, at=at, clip=clip)
 
 
+PLUGINS["fedrkg_without_ag"] = Plugin(
+    knowledge_guidance, "FedRKG without the gate: fixed guidance", "fedrkg", 1000, GUIDED
+)
+
+
 def global_table(method: Method) -> Method:
     """Ablation "GIE": the global table replaces everybody's in every round, and ranks.
 
@@ -103,8 +117,17 @@ def global_table(method: Method) -> Method:
     return replace(method, sync=Replace())
 
 
+PLUGINS["gie"] = Plugin(
+    global_table,
+    "FedRKG's ablation: the global table replaces all",
+    "fedrkg",
+    1000,
+    Promise("a global table that replaces all and ranks", lambda m: m.sync == Replace()),
+)
+
+
 def personal_table(method: Method) -> Method:
-    """Ablation "PIE": personal tables that never meet.
+    """Ablation "PIE": personal tables that are never aggregated.
 
     >>> from tacit.methods import fedmf
     >>> personal_table(fedmf()).sync
@@ -112,3 +135,15 @@ def personal_table(method: Method) -> Method:
     """
     require_ground(method.sync, "pie")
     return replace(with_private_scorer(method, "pie"), sync=Isolated())
+
+
+PLUGINS["pie"] = Plugin(
+    personal_table,
+    "FedRKG's ablation: tables are never aggregated",
+    "fedrkg",
+    1000,
+    Promise(
+        "personal tables that are never aggregated",
+        lambda m: m.sync.guidance is None and not m.sync.sends(1),
+    ),
+)

@@ -11,14 +11,12 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+from tacit.core.capabilities import is_ground
+from tacit.core.fit import CompositionError, LeaveOut, Use
 from tacit.core.method import Method
 from tacit.core.optim import Adam
-from tacit.core.parts import TableRule
-from tacit.core.remedy import CompositionError, LeaveOut, Use
 from tacit.errors import TacitError, nearest
-from tacit.parts.backbones import NeuralMf
-from tacit.parts.items import IdOnly
-from tacit.parts.local import Held
+from tacit.parts.local import GradientsOnly
 from tacit.parts.mixture import Mixture
 from tacit.parts.server import Mean, ServerSteps, TablesBeside
 from tacit.parts.sync import Replace
@@ -31,6 +29,7 @@ from tacit.parts.views import (
     TrueGateView,
     View,
 )
+from tacit.plugins.entry import PLUGINS, Plugin, Promise
 
 OPERATORS: dict[str, View] = {
     "sum": SumView(),
@@ -42,6 +41,7 @@ OPERATORS: dict[str, View] = {
 # The papers give the server's Adam the clients' rate; at 0.1 operators run away within ten rounds.
 ENCODER_RATE = 0.01
 Sends = Literal["change", "gradients", "last_gradient"]
+FUSED = Promise("items fused from id and content", lambda m: m.items.routed is not None)
 
 
 def fedmr(
@@ -68,15 +68,15 @@ def fedmr(
     >>> [view.name for view in fedmr(fcf()).items.views_of]
     ['sum', 'perceptron', 'gate']
     """
-    if type(method.items) is not IdOnly:
+    if not is_ground(method.items):
         raise CompositionError(
             f"fedmr makes items from ids and content, but {type(method.items).__name__} does so "
             "already",
             LeaveOut(("fedmr",)),
         )
     names = _names(modalities)
-    added = isinstance(method.backbone, NeuralMf)
-    width = method.backbone.dim // 2 if added else method.backbone.dim
+    added = method.backbone.branches > 1  # a row of the backbone's own stands beside the mixture
+    width = method.backbone.dim // method.backbone.branches
     items = Mixture(
         views_of=_views(views, names),
         modalities=names,
@@ -93,6 +93,14 @@ def fedmr(
         placement=placement,
     )
     return with_encoder(replace(method, items=items), sends, encoder_rate, restores)
+
+
+PLUGINS["fedmr"] = Plugin(
+    fedmr,
+    "items fused from id, text and image; a private router mixes views",
+    "fedmr",
+    promise=FUSED,
+)
 
 
 def fedvlr(
@@ -127,6 +135,11 @@ def fedvlr(
     )
 
 
+PLUGINS["fedvlr"] = Plugin(
+    fedvlr, "the same with normalised views that the server broadcasts", "fedmr", promise=FUSED
+)
+
+
 def id_only_control(
     method: Method, id_width: int = 512, encoder_rate: float = ENCODER_RATE
 ) -> Method:
@@ -139,6 +152,14 @@ def id_only_control(
     return fedmr(method, "single", "", encoder_rate, id_width=id_width)
 
 
+PLUGINS["id_only"] = Plugin(
+    id_only_control,
+    "an id table as wide as fusion's, projected, no content",
+    "fedmr",
+    promise=FUSED,
+)
+
+
 def with_encoder(method: Method, sends: Sends, rate: float, restores: bool = True) -> Method:
     """A method with a shared item encoder, trained as FedMR's algorithm 1 says.
 
@@ -147,23 +168,23 @@ def with_encoder(method: Method, sends: Sends, rate: float, restores: bool = Tru
     Where the server reads personal tables it goes on doing so, and steps the encoder beside it.
     """
     sync, server, local = method.sync, method.server, method.local
-    if type(sync) is Replace:
+    if is_ground(sync):
         sync = Replace()
-    if isinstance(server, TableRule):
-        server = TablesBeside(server, ServerSteps(local.items, Adam(rate)))
-    elif type(server) is not Mean:  # a subclass may weigh in a way of its own
+    if server.tables is not None:
+        server = TablesBeside(server.tables, ServerSteps(local.items, Adam(rate)))
+    elif not is_ground(server):  # a subclass may weigh in a way of its own
         raise CompositionError(
             f"A shared item encoder needs a server that adds up, and {type(server).__name__} is "
             "none that is known",
             Use("use Mean()", "server", Mean()),
         )
     elif sends != "change":
-        server = ServerSteps(local.items, Adam(rate), server.weights, server.cap)
+        server = server.with_steps(local.items, Adam(rate))
     method = replace(method, server=server)
     if sends != "change":
-        return replace(method, sync=sync, local=Held(local, sends, restores))
+        return replace(method, sync=sync, local=GradientsOnly(local, sends, restores))
     if not restores:
-        return replace(method, sync=sync, local=Held(local, sends, restores))
+        return replace(method, sync=sync, local=GradientsOnly(local, sends, restores))
     return replace(method, sync=sync)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import fields, is_dataclass, replace
 
+from tacit.core.capabilities import is_ground
+from tacit.core.fit import CompositionError, LeaveOut
 from tacit.core.method import Method
-from tacit.core.remedy import CompositionError, LeaveOut
-from tacit.parts.items import IdOnly
-from tacit.parts.local import Alternate, Joint
+from tacit.parts.local import Alternate
 from tacit.parts.sync import Replace, require_ground
+from tacit.plugins.entry import PLUGINS, Plugin, Promise
 
 # The same method with a scorer that stays on the device.
 
@@ -17,7 +18,7 @@ def with_private_scorer(method: Method, plugin: str) -> Method:
     """A scorer of which something is shared becomes private; others are private already.
 
     A backbone that can be either says so with a field `scorer`, "shared" or "private"; one that
-    shares leaves and has no such field is refused, in the name of the plug-in that asks.
+    shares parameters and has no such field is refused, in the name of the plug-in that asks.
 
     >>> from tacit.methods import fedncf, fedneumf
     >>> with_private_scorer(fedncf(), "dual_personalised").backbone.scorer
@@ -55,14 +56,25 @@ def dual_personalised(method: Method) -> Method:
     True
     """
     require_ground(method.sync, "dual_personalised")
-    if type(method.items) is not IdOnly:
+    if not is_ground(method.items):
         raise CompositionError(
             "dual_personalised ranks with item rows that a client tuned, but "
             f"{type(method.items).__name__} makes items from more than a row",
             LeaveOut(("dual_personalised",)),
         )
     local = method.local
-    if type(local) is Joint:
+    if is_ground(local):
         local = Alternate(local.model, local.items, local.epochs, local.batch, local.gradient_clip)
     private = with_private_scorer(method, "dual_personalised")
     return replace(private, sync=Replace(keep=True), local=local)
+
+
+PLUGINS["dual_personalised"] = PLUGINS["dualper"] = Plugin(
+    dual_personalised,
+    "private scorer, privately tuned item table (PFedRec's two rules)",
+    "pfedrec",
+    promise=Promise(
+        "a private scorer and a privately tuned copy of the item table",
+        lambda m: m.sync.scores_with == "tuned" and not m.backbone.shared(),
+    ),
+)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tacit.errors import TacitError, nearest
+from tacit.errors import TacitError, argument, nearest
 from tacit.evaluation.metrics import metric as metric_of
 from tacit.evaluation.ranking import Evaluation
 from tacit.evaluation.ranks import Ranks
@@ -24,17 +24,19 @@ from tacit.evaluation.significance import (
     per_user_over_seeds,
 )
 from tacit.experiment.amounts import DASH, bytes_text, metric_text
-from tacit.experiment.data_record import OLD, DataNow, prepare_again, require_one_data
+from tacit.experiment.callbacks import Callbacks
+from tacit.experiment.data_record import OLD, prepare_again, require_one_data
 from tacit.experiment.folder import RunFolder
-from tacit.experiment.interpretation import guarantee_words, sampled_notes
+from tacit.experiment.interpretation import sampled_notes
 from tacit.experiment.names import slug
-from tacit.experiment.prepare import cautions_of
+from tacit.experiment.record import RunRecord
 from tacit.experiment.resolve import resolve
 from tacit.experiment.result import read_ranks
-from tacit.experiment.run import RunInterruptedError, Watcher, run
 from tacit.experiment.spec import Experiment
 from tacit.files import write_text
 from tacit.methods import METHODS
+from tacit.study.study import RANKINGS, Study, Trial
+from tacit.study.writer import as_markdown as table_in_markdown
 
 # A comparison as data: one row per method, tested user by user against one of them.
 
@@ -52,6 +54,12 @@ class Entrant:
     name: str
     experiments: tuple[Experiment, ...]
     folders: tuple[Path, ...]
+
+    @property
+    def trials(self) -> list[Trial]:
+        """Its runs, as a study has them."""
+        pairs = zip(self.experiments, self.folders, strict=True)
+        return [Trial({"method": self.name}, one, folder) for one, folder in pairs]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,6 +84,11 @@ class Row:
     runs: tuple[str, ...]
     privacy: str  # the guarantee that goes with the numbers, in words
 
+    @property
+    def bytes_up(self) -> int:
+        """What a client sends in one round."""
+        return self.cost["bytes_up"]
+
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
@@ -96,6 +109,10 @@ class Comparison:
     rows: tuple[Row, ...]
     reference: Mapping[str, Values]
     notes: tuple[str, ...]
+
+    def __repr__(self) -> str:
+        values = ", ".join(f"{row.name} {row.value:.4f}" for row in self.rows)
+        return f"Comparison({self.dataset}, protocol {self.protocol}, {self.metric}: {values})"
 
 
 def choose(against: str, names: Sequence[str], values: Sequence[float]) -> int:
@@ -137,11 +154,11 @@ def tabulate(entrants: Sequence[Entrant], metric: str, against: str) -> Comparis
     >>> table.against, table.rows[0].difference.difference < 0
     ('popularity', True)
     """
-    results = [[RunFolder(folder).result() for folder in e.folders] for e in entrants]
-    first, protocol = results[0][0], entrants[0].experiments[0].protocol
-    for entrant, own in zip(entrants, results, strict=True):
-        for result in own:
-            require_one_data((entrants[0].name, entrant.name), (first, result))
+    records = [[RunFolder(folder).record() for folder in e.folders] for e in entrants]
+    first, protocol = records[0][0], entrants[0].experiments[0].protocol
+    for entrant, own in zip(entrants, records, strict=True):
+        for record in own:
+            require_one_data((entrants[0].name, entrant.name), (first, record))
     files = [[RunFolder(folder) for folder in entrant.folders] for entrant in entrants]
     ranks = [[read_ranks(one.verified(one.ranks_file)) for one in several] for several in files]
     values = []
@@ -165,24 +182,24 @@ def tabulate(entrants: Sequence[Entrant], metric: str, against: str) -> Comparis
             difference=tests.get(entrant.name),
             p_holm=adjusted.get(entrant.name),
             seeds=tuple(e.seed for e in entrant.experiments),
-            selected_rounds=tuple(result["selected_round"] for result in own),
-            cost=own[0]["cost"],
+            selected_rounds=tuple(record.selected_round for record in own),
+            cost=own[0].cost.model_dump(mode="json"),
             runs=tuple(str(folder) for folder in entrant.folders),
-            privacy=guarantee_words(own[0]["privacy"]),
+            privacy=own[0].privacy.text,
         )
-        for entrant, several, value_E, own in zip(entrants, ranks, values, results, strict=True)
+        for entrant, several, value_E, own in zip(entrants, ranks, values, records, strict=True)
     )
     return Comparison(
         metric=metric,
-        dataset=first["dataset"],
+        dataset=first.dataset,
         protocol=protocol.name,
         clean=protocol.is_clean,
-        split=first["split"],
+        split=first.split,
         against=entrants[base].name,
         users=len(user_E),
         rows=rows,
         reference=_references(first, entrants[0].experiments[0], files[0][0], names),
-        notes=(*cautions_of(first), *_notes(rows), *sampled_notes(protocol.sampled), *_old(files)),
+        notes=(*first.cautions, *_notes(rows), *sampled_notes(protocol.sampled), *_old(files)),
     )
 
 
@@ -208,21 +225,25 @@ def _mean(several: Sequence[Values]) -> Values:
 
 
 def _references(
-    result: dict[str, Any], experiment: Experiment, folder: RunFolder, names: Sequence[str]
+    record: RunRecord, experiment: Experiment, folder: RunFolder, names: Sequence[str]
 ) -> dict[str, Values]:
     """Popularity and chance: as the first run stored them, or computed if it did not."""
-    stored = result["reference"]
-    if all(name in stored["full"]["popularity"] for name in names):
+    if all(name in record.reference.full.popularity for name in names):
+        stored = {kind: record.reference.of(kind) for kind in RANKINGS}
         return {
-            row: {kind: {n: stored[kind][row][n] for n in names} for kind in stored}
-            for row in ("popularity", "chance")
+            "popularity": {kind: _some(one.popularity, names) for kind, one in stored.items()},
+            "chance": {kind: _some(one.chance, names) for kind, one in stored.items()},
         }
-    split = prepare_again(experiment, folder, result).split
+    split = prepare_again(experiment, folder, record).split
     popular = popularity(split.train, split.test)
     return {
         "popularity": measured(popular, names, experiment.protocol.ties),
         "chance": measured(chance(split.test), names, "expected"),
     }
+
+
+def _some(values: Mapping[str, float], names: Sequence[str]) -> dict[str, float]:
+    return {name: values[name] for name in names}
 
 
 def _old(files: Sequence[Sequence[RunFolder]]) -> list[str]:
@@ -241,10 +262,10 @@ def _notes(rows: Sequence[Row]) -> tuple[str, ...]:
 # A comparison in words: sentences, and a table in Markdown.
 
 
-def mark(protocol: str, clean: bool) -> str:
+def protocol_warning(protocol: str, clean: bool) -> str:
     """What stands beside numbers that are not clean; nothing beside clean ones.
 
-    >>> mark("pfedrec", False)
+    >>> protocol_warning("pfedrec", False)
     '[pfedrec protocol: not comparable with clean]'
     """
     return "" if clean else f"[{protocol} protocol: not comparable with clean]"
@@ -354,7 +375,7 @@ def as_markdown(comparison: Comparison) -> str:
             difference_text(row.difference),
             p_text(row.p_holm),
             *(metric_text(row.metrics[kind][name]) for kind, name in others.values()),
-            bytes_text(row.cost["bytes_up"]),
+            bytes_text(row.bytes_up),
             row.privacy,
         ]
         for row in comparison.rows
@@ -371,10 +392,12 @@ def as_markdown(comparison: Comparison) -> str:
         )
     protocol = f"protocol {comparison.protocol}, split {comparison.split}"
     title = f"# {comparison.dataset}, {protocol}"
-    warning = mark(comparison.protocol, comparison.clean)
+    warning = protocol_warning(comparison.protocol, comparison.clean)
     lines = [title, "", *([f"**{warning}**", ""] if warning else [])]
-    lines += [_line(header), _line(["---"] + ["---:"] * (len(header) - 1)), *map(_line, body), ""]
+    align = ["---"] + ["---:"] * (len(header) - 1)
     lines += [
+        table_in_markdown(header, body, align=align),
+        "",
         f"{comparison.users} users. Differences are means over users of {metric} averaged over "
         "seeds, with a paired bootstrap over users; the spread is the standard deviation over "
         "seeds (number of seeds in brackets).",
@@ -382,10 +405,6 @@ def as_markdown(comparison: Comparison) -> str:
         *(f"- {sentence}" for sentence in (*sentences(comparison), *comparison.notes)),
     ]
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
 # Several methods under one protocol: run what is missing, then compare user by user.
@@ -399,7 +418,7 @@ def compare(
     metric: str = "NDCG@10",
     against: str = "first",
     threads: int = 1,
-    watch: Watcher | None = None,
+    callbacks: Callbacks = (),
     **settings: Any,
 ) -> Comparison:
     """Compare methods (run with seeds 0, 1, …, each in `out/METHOD/seedK`) and finished runs.
@@ -422,13 +441,11 @@ def compare(
     entrants = _entrants(contenders, out, seeds, settings)
     check_alike(entrants)
     choose(against, [entrant.name for entrant in entrants], [0.0] * len(entrants))
-    data = DataNow()
-    for entrant in entrants:
-        for experiment, folder in zip(entrant.experiments, entrant.folders, strict=True):
-            finish(experiment, folder, threads, watch, data)
+    study = Study([trial for entrant in entrants for trial in entrant.trials])
+    study.run(threads=threads, callbacks=callbacks)
     comparison = tabulate(entrants, metric, against)
-    if data.absent:
-        comparison = replace(comparison, notes=(*comparison.notes, *data.absent))
+    if study.notes:
+        comparison = replace(comparison, notes=(*comparison.notes, *study.notes))
     if out is not None:
         write_text(Path(out) / "compare.json", json.dumps(asdict(comparison), indent=1))
         write_text(Path(out) / "compare.md", as_markdown(comparison))
@@ -475,7 +492,7 @@ def _entrants(
         folder = Path(contender)
         if name not in METHODS and (folder.is_dir() or len(folder.parts) > 1):
             experiment = RunFolder(folder).experiment()
-            RunFolder(folder).result()
+            RunFolder(folder).record()
             key = replace(experiment, seed=0)
             known = runs.get(key)
             runs[key] = _with_run(known, experiment, folder, entrants)
@@ -493,7 +510,7 @@ def _entrants(
             raise TacitError(f"{name} is there twice; name each method once.")
     if settings and len(runs) == len(entrants):
         raise TacitError(
-            f"--{min(settings).replace('_', '-')} says how to run methods, but only finished runs "
+            f"{argument(min(settings))} says how to run methods, but only finished runs "
             "are given; leave it out."
         )
     return entrants
@@ -528,25 +545,7 @@ def _to_run(
     given = {key: value for key, value in settings.items() if key != "plugins"}
     experiments = tuple(resolve(name, plugins=every, seed=seed, **given) for seed in range(seeds))
     if out is None:
-        raise TacitError(f"{name} has to be run; say where its runs go with --out.")
+        raise TacitError(f"{name} has to be run; say where its runs go with {argument('out')}.")
     place = Path(out) / slug(experiments[0].label)
     folders = tuple(place / f"seed{experiment.seed}" for experiment in experiments)
     return Entrant(experiments[0].label, experiments, folders)
-
-
-def finish(
-    experiment: Experiment, folder: Path, threads: int, watch: Watcher | None, data: DataNow
-) -> None:
-    """Run what is not finished yet, from its checkpoint if there is one; what is finished stands if
-    it was made on the data that is here."""
-    files = RunFolder(folder)
-    if files.finished and files.experiment() == experiment:
-        data.require(experiment, files)
-        return
-    try:
-        run(experiment, folder, threads=threads, resume=True, watch=watch)
-    except RunInterruptedError as stop:
-        raise RunInterruptedError(
-            f"Stopped during {experiment.label}, seed {experiment.seed}; give the same command "
-            "again to continue."
-        ) from stop

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from pathlib import Path
 from typing import Any
@@ -27,7 +25,8 @@ from tacit.experiment.charts import (
 )
 from tacit.experiment.names import data_title
 from tacit.files import write_text
-from tacit.study.grid import RANKING_WORDS, Axis, Setting, Sweep
+from tacit.study.sweep import RANKING_WORDS, Axis, Sweep, SweepPoint
+from tacit.study.writer import as_csv as table_as_csv
 
 # A sweep over two fields as a map: one cell for each pair of values, validation beside test.
 
@@ -39,10 +38,11 @@ ABSENT = "#E8E8E8"
 def sweep_map(table: Sweep) -> Figure:
     """The first field runs across, the second upwards; darker is lower, and cells hold numbers.
 
-    >>> from tacit.study.grid import Setting
+    >>> from tacit.study.sweep import SweepPoint
     >>> axes = (Axis("rate", ("1", "2")), Axis("decay", ("0",)))
     >>> test = {"full": {"HR@10": 0.1}}
-    >>> rows = tuple(Setting((x, "0"), 0.2, None, test, (1,), ("a",), "none") for x in ("1", "2"))
+    >>> rest = (0.2, None, test, (1,), ("a",), "none")
+    >>> rows = tuple(SweepPoint((x, "0"), *rest) for x in ("1", "2"))
     >>> one = Sweep("m", "few", "clean", True, "", "HR@10", "full", axes, 1, rows, 0, ())
     >>> [panel.get_title() for panel in sweep_map(one).axes[:2]]
     ['validation, full ranking', 'test, full ranking']
@@ -130,7 +130,7 @@ def as_csv(table: Sweep) -> str:
     """One line per setting, in the order of the grid.
 
     >>> test, privacy = {"full": {"HR@10": 0.3}}, "no guarantee"
-    >>> row = Setting(("1",), 0.2, None, test, (7, 9), ("a", "b"), privacy)
+    >>> row = SweepPoint(("1",), 0.2, None, test, (7, 9), ("a", "b"), privacy)
     >>> axis = Axis("local.epochs", ("1",))
     >>> one = Sweep("m", "few", "clean", True, "", "HR@10", "full", (axis,), 2, (row,), 0, ())
     >>> header, line = as_csv(one).splitlines()
@@ -141,34 +141,30 @@ chosen,privacy,runs'
     '1,0.2,,0.3,7 9,yes,no guarantee,a b'
     """
     measured = [(kind, name) for kind, values in _some_test(table).items() for name in values]
-    stream = io.StringIO()
-    writer = csv.writer(stream)
-    writer.writerow(
+    heading = [
+        *(axis.path for axis in table.axes),
+        f"validation {table.metric} {table.ranking}",
+        "deviation over seeds",
+        *(f"test {name} {kind}" for kind, name in measured),
+        "selected rounds",
+        "chosen",
+        "privacy",
+        "runs",
+    ]
+    rows = [
         [
-            *(axis.path for axis in table.axes),
-            f"validation {table.metric} {table.ranking}",
-            "deviation over seeds",
-            *(f"test {name} {kind}" for kind, name in measured),
-            "selected rounds",
-            "chosen",
-            "privacy",
-            "runs",
+            *row.values,
+            row.validation,
+            row.deviation,
+            *(None if row.test is None else row.test[kind][name] for kind, name in measured),
+            " ".join(map(str, row.selected_rounds)),
+            "yes" if place == table.chosen else "",
+            row.privacy,
+            " ".join(row.runs),
         ]
-    )
-    for place, row in enumerate(table.rows):
-        writer.writerow(
-            [
-                *row.values,
-                row.validation,
-                row.deviation,
-                *(None if row.test is None else row.test[kind][name] for kind, name in measured),
-                " ".join(map(str, row.selected_rounds)),
-                "yes" if place == table.chosen else "",
-                row.privacy,
-                " ".join(row.runs),
-            ]
-        )
-    return stream.getvalue()
+        for place, row in enumerate(table.rows)
+    ]
+    return table_as_csv(heading, rows)
 
 
 def sweep_chart(table: Sweep) -> Figure:
@@ -213,8 +209,8 @@ def _across(table: Sweep) -> int:
     return max(range(len(table.axes)), key=weight)
 
 
-def _lines(table: Sweep, across: int) -> dict[str, list[Setting]]:
-    lines: dict[str, list[Setting]] = {}
+def _lines(table: Sweep, across: int) -> dict[str, list[SweepPoint]]:
+    lines: dict[str, list[SweepPoint]] = {}
     for row in table.rows:
         others = [value for place, value in enumerate(row.values) if place != across]
         lines.setdefault(", ".join(others) or table.method, []).append(row)
@@ -226,14 +222,20 @@ def _place(axis: Axis, value: str) -> float:
     return float(value) if axis.numbers is not None else float(axis.values.index(value))
 
 
-def _value(table: Sweep, row: Setting, part: str) -> float | None:
+def _value(table: Sweep, row: SweepPoint, part: str) -> float | None:
     if part == "validation" or row.test is None:
         return row.validation
     return row.test[table.ranking][table.metric]
 
 
 def _line(
-    panel: Axes, table: Sweep, across: int, rows: list[Setting], part: str, place: int, label: str
+    panel: Axes,
+    table: Sweep,
+    across: int,
+    rows: list[SweepPoint],
+    part: str,
+    place: int,
+    label: str,
 ) -> None:
     axis = table.axes[across]
     known = [row for row in rows if row.validation is not None]

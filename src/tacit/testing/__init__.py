@@ -1,7 +1,7 @@
 """Tests that every part inherits, shipped so that parts written elsewhere can be held to them."""
 
 from tacit.testing.cold_tests import ColdTests
-from tacit.testing.direct_tests import DirectTests
+from tacit.testing.custom_tests import CustomTests
 from tacit.testing.method_tests import FederatedTests, MethodTests
 from tacit.testing.part_tests import (
     BackboneTests,
@@ -14,13 +14,13 @@ from tacit.testing.part_tests import (
     ServerTests,
     SyncTests,
 )
-from tacit.testing.worlds import checkerboard, noise, ragged
+from tacit.testing.synthetic import checkerboard, noise, ragged
 
 __all__ = [
     "BackboneTests",
     "ChannelTests",
     "ColdTests",
-    "DirectTests",
+    "CustomTests",
     "FederatedTests",
     "ItemTests",
     "LocalTests",

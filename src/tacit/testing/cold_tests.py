@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from tacit.core.cold import ColdStart
+from tacit.core.parts import ColdStart
 from tacit.data.dataset import Dataset, FeatureTable, Modalities
 from tacit.data.protocol import CLEAN, among_cold_items
 from tacit.data.split import split_dataset
@@ -22,9 +22,9 @@ from tacit.evaluation.ranking import rank
 from tacit.evaluation.references import chance
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import dumps, loads
-from tacit.experiment.trainer import FederatedCourse
+from tacit.experiment.trainer import Trainer
 from tacit.methods.cold_start import cold_pfedrec
-from tacit.testing.worlds import checkerboard
+from tacit.testing.synthetic import checkerboard
 
 COLD = among_cold_items(CLEAN)
 METRIC = "Recall@15"
@@ -33,15 +33,15 @@ METRIC = "Recall@15"
 class ColdTests:
     """For parts that make rows of untouched items from content.
 
-    The world is a checkerboard whose content shows an item's colour, among much that says nothing.
-    `reads = False` lists a control that looks at no content.
+    The dataset is a checkerboard whose content shows an item's colour, among much that says
+    nothing. `reads = False` lists a control that looks at no content.
     """
 
     generator: ClassVar[ColdStart]
     reads: ClassVar[bool] = True
     rounds: ClassVar[int] = 60
 
-    def world(self, told: float = 1.0) -> Dataset:
+    def dataset(self, told: float = 1.0) -> Dataset:
         """`told` is how strongly content shows the colour."""
         plain = checkerboard(n_users=60, n_items=120)
         items = plain.interactions.items
@@ -52,18 +52,18 @@ class ColdTests:
         text = FeatureTable(value_IF, np.ones(len(items), bool))
         return replace(plain, modalities=Modalities({"text": text}))
 
-    def course(self, split: Split, rounds: int) -> FederatedCourse:
+    def trainer(self, split: Split, rounds: int) -> Trainer:
         method = replace(cold_pfedrec(8), cold=self.generator)
         experiment = Experiment("cold", method, rounds, protocol=COLD)
-        course = FederatedCourse(experiment, split.train, 1)
+        trainer = Trainer(experiment, split.train, 1)
         for _ in range(rounds):
-            course.advance()
-        course.mark_best()
-        return course
+            trainer.run_round()
+        trainer.keep_best()
+        return trainer
 
     def test_reads_the_colour_of_cold_items(self) -> None:
-        split = split_dataset(self.world(), COLD)
-        found = metric(rank(self.course(split, self.rounds).scores(), split.test).full, METRIC)
+        split = split_dataset(self.dataset(), COLD)
+        found = metric(rank(self.trainer(split, self.rounds).scores(), split.test).full, METRIC)
         expected = metric(chance(split.test).full, METRIC)
         if self.reads:
             assert found >= 1.5 * expected, f"{METRIC} = {found:.3f}, chance is {expected:.3f}"
@@ -71,12 +71,12 @@ class ColdTests:
             assert found < 1.3 * expected, f"it reads nothing, but {METRIC} = {found:.3f}"
 
     def test_content_that_says_nothing_leaves_it_at_chance(self) -> None:
-        split = split_dataset(self.world(told=0.0), COLD)
-        course = self.course(split, self.rounds)
+        split = split_dataset(self.dataset(told=0.0), COLD)
+        trainer = self.trainer(split, self.rounds)
         assert split.test.among_C is not None
         values = []
         for draw in range(20):  # rows are dealt to cold items in another order each time
-            scores = course.scores()
+            scores = trainer.scores()
             order = np.random.default_rng(draw).permutation(split.test.among_C)
 
             def dealt(user_B: np.ndarray, order: np.ndarray = order) -> np.ndarray:
@@ -94,14 +94,14 @@ class ColdTests:
         table_WD = torch.from_numpy(generator.normal(size=(30, width)).astype(np.float32))
         feature_WF = torch.from_numpy(generator.normal(size=(30, width)).astype(np.float32))
         first = self.generator.begin(width, width, np.random.default_rng(1))
-        kept = {name: leaf.clone() for name, leaf in first.items()}
+        kept = {name: parameter.clone() for name, parameter in first.items()}
         one = self.generator.fit(first, table_WD, feature_WF, 1, np.random.default_rng(2))
         two = self.generator.fit(first, table_WD, feature_WF, 1, np.random.default_rng(2))
         noise_CND = torch.zeros(30, self.generator.noise, width)
         made = self.generator.generate(one, feature_WF, noise_CND)
         assert made.shape == (30, width)
         assert torch.equal(made, self.generator.generate(two, feature_WF, noise_CND))
-        assert all(torch.equal(leaf, kept[name]) for name, leaf in first.items())
+        assert all(torch.equal(parameter, kept[name]) for name, parameter in first.items())
 
     def test_config_round_trip(self) -> None:
         method = replace(cold_pfedrec(8), cold=self.generator)

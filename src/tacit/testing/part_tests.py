@@ -16,7 +16,8 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 
-from tacit.core.capabilities import meets_in_place, steps_entrywise
+from tacit.core.capabilities import aggregates_in_place, steps_entrywise
+from tacit.core.codec import decode, encode
 from tacit.core.method import Method
 from tacit.core.optim import Optimiser, Sgd
 from tacit.core.parts import (
@@ -24,26 +25,23 @@ from tacit.core.parts import (
     ItemEncoder,
     Local,
     Objective,
-    ServerRule,
+    Server,
     Sync,
-    TableRule,
     Transform,
 )
-from tacit.core.types import ITEMS, OWN_ITEMS, Params
+from tacit.core.types import ITEMS, OWN_ITEMS, Params, draw_parameter
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
 from tacit.engines.loop import LoopEngine
-from tacit.engines.state import draw_leaf
-from tacit.experiment.codec import decode, encode
 from tacit.methods import fedmf
 from tacit.parts.backbones import DotProduct, LinearHead, MlpHead, SharedMlp
-from tacit.parts.local import Alternate, Held, Joint
+from tacit.parts.local import Alternate, GradientsOnly, Joint
 from tacit.parts.server import Mean, ServerSteps
 from tacit.parts.sync import Isolated, Replace
 from tacit.testing.paths import assert_paths_agree, small_train
 from tacit.testing.play import trace
-from tacit.testing.worlds import ragged
+from tacit.testing.synthetic import ragged
 
 MODEL, ROWS = Sgd(0.1), Sgd(0.1, per_item=2.0)
 JOINT = Joint(MODEL, ROWS, epochs=2, batch=16)
@@ -53,8 +51,10 @@ ALTERNATE = Alternate(MODEL, ROWS, epochs=2, batch=16)
 class PartTests:
     """What the batteries of all parts have in common."""
 
-    content: ClassVar[bool] = False  # whether the world has text and images
-    relative: ClassVar[float] = 1e-10  # difference allowed, relative to a leaf's largest change
+    content: ClassVar[bool] = False  # whether the dataset has text and images
+    relative: ClassVar[float] = (
+        1e-10  # difference allowed, relative to a parameter's largest change
+    )
 
     def part(self) -> Any:
         """The part itself."""
@@ -91,24 +91,26 @@ class BackboneTests(PartTests):
             methods["alone"] = Method(self.backbone, sync=Isolated(), local=JOINT)
         return methods
 
-    def leaves(self) -> Params:
+    def parameters(self) -> Params:
         declared = {**self.backbone.shared(), **self.backbone.private()}
         nobody = np.zeros(1, np.uint64)
         return {
-            leaf: draw_leaf(replace(init, law="normal"), 0, 1, place, nobody, torch.float64)[0]
-            for place, (leaf, init) in enumerate(declared.items())
+            name: draw_parameter(
+                replace(init, distribution="normal"), 0, 1, place, nobody, torch.float64
+            )[0]
+            for place, (name, init) in enumerate(declared.items())
         }
 
     def test_rows_are_scored_one_by_one(self) -> None:
         generator = torch.Generator().manual_seed(0)
         x_ND = torch.randn(5, self.backbone.dim, generator=generator, dtype=torch.float64)
-        whole, some = (self.backbone.score(self.leaves(), x) for x in (x_ND, x_ND[[3, 1]]))
+        whole, some = (self.backbone.score(self.parameters(), x) for x in (x_ND, x_ND[[3, 1]]))
         assert torch.allclose(whole[[3, 1]], some, rtol=1e-12, atol=1e-12)
 
     def test_linear_is_what_it_says(self) -> None:
         if self.backbone.linear is None:
             return
-        p, (vector, bias) = self.leaves(), self.backbone.linear
+        p, (vector, bias) = self.parameters(), self.backbone.linear
         x_ND = torch.eye(self.backbone.dim, dtype=torch.float64)
         expected = p[vector] if bias is None else p[vector] + p[bias]
         assert torch.allclose(self.backbone.score(p, x_ND), expected, rtol=1e-12, atol=1e-12)
@@ -126,7 +128,9 @@ class ItemTests(PartTests):
 
     def methods(self) -> dict[str, Method]:
         head = Method(LinearHead(self.dim), self.items, local=JOINT)
-        held = replace(head, local=Held(ALTERNATE), server=ServerSteps(Sgd(0.5), Sgd(0.05)))
+        held = replace(
+            head, local=GradientsOnly(ALTERNATE), server=ServerSteps(Sgd(0.5), Sgd(0.05))
+        )
         tower = replace(held, backbone=SharedMlp(self.dim, (3, 1)))
         return {"changes": head, "gradients": held, "perceptron": tower}
 
@@ -138,7 +142,7 @@ class SyncTests(PartTests):
     """
 
     sync: ClassVar[Sync]
-    server: ClassVar[ServerRule | TableRule] = Mean()
+    server: ClassVar[Server] = Mean()
 
     def part(self) -> Sync:
         return self.sync
@@ -154,9 +158,9 @@ class SyncTests(PartTests):
 
     def test_reading_is_row_wise(self) -> None:
         generator = torch.Generator().manual_seed(0)
-        rows = {leaf: torch.randn(5, 3, generator=generator) for leaf in (ITEMS, OWN_ITEMS)}
+        rows = {name: torch.randn(5, 3, generator=generator) for name in (ITEMS, OWN_ITEMS)}
         whole = self.sync.read(rows)
-        some = self.sync.read({leaf: value[[3, 1]] for leaf, value in rows.items()})
+        some = self.sync.read({name: value[[3, 1]] for name, value in rows.items()})
         assert torch.equal(whole[[3, 1]], some)
 
     def test_the_global_table_moves_only_if_something_is_sent(self) -> None:
@@ -171,7 +175,7 @@ class LocalTests(PartTests):
     """For a way to train locally; `server` is the one that understands what it sends."""
 
     local: ClassVar[Local]
-    server: ClassVar[ServerRule | TableRule] = Mean()
+    server: ClassVar[Server] = Mean()
 
     def part(self) -> Local:
         return self.local
@@ -265,37 +269,38 @@ class ChannelTests(PartTests):
 class ServerTests(PartTests):
     """For a server rule, with the rule of synchronisation that goes with it."""
 
-    server: ClassVar[ServerRule | TableRule]
+    server: ClassVar[Server]
     sync: ClassVar[Sync] = Replace()
     local: ClassVar[Local] = JOINT
 
-    def part(self) -> ServerRule | TableRule:
+    def part(self) -> Server:
         return self.server
 
     def methods(self) -> dict[str, Method]:
         head = Method(LinearHead(4), sync=self.sync, local=self.local, server=self.server)
         return {"head": head, "perceptron": replace(head, backbone=MlpHead(4, (3, 1)))}
 
-    def test_a_meeting_in_place_is_a_meeting(self) -> None:
-        """What is written where tables lie is what `meet` gives back for copies of them."""
-        server, fast = self.server, self.server if meets_in_place(self.server) else None
-        if fast is None or not isinstance(server, TableRule):
+    def test_aggregation_in_place_is_aggregation(self) -> None:
+        """What is written where tables lie is what `aggregate_tables` gives back for copies of
+        them."""
+        server = self.server.tables
+        if server is None or not aggregates_in_place(server):
             return
         generator = torch.Generator().manual_seed(0)
         own = torch.randn(6, 8, 3, generator=generator, dtype=torch.float64)
         table = self.sync.shared(DotProduct(3).item_init())[ITEMS]
         table = replace(table, shape=(8, 3))
-        shared = {leaf: torch.zeros(init.shape) for leaf, init in server.shared(table).items()}
+        shared = {name: torch.zeros(init.shape) for name, init in server.shared(table).items()}
         shared[ITEMS] = own[0] + 1
-        made = {leaf: torch.zeros_like(own) for leaf in server.private(table)}
+        made = {name: torch.zeros_like(own) for name in server.private(table)}
         users = torch.tensor([5, 0, 3, 2])
-        meeting = server.meet(own[users], shared, np.random.default_rng(3))
+        aggregated = server.aggregate_tables(own[users], shared, np.random.default_rng(3))
         found = {OWN_ITEMS: own.clone(), **made}
-        leaves = fast.meet_in_place(found, users, shared, np.random.default_rng(3))
-        for leaf, value in meeting.shared.items():
-            assert torch.equal(leaves[leaf], value)
-        for leaf, value in meeting.private.items():
-            assert torch.equal(found[leaf][users], value)
+        parameters = server.aggregate_in_place(found, users, shared, np.random.default_rng(3))
+        for name, value in aggregated.shared.items():
+            assert torch.equal(parameters[name], value)
+        for name, value in aggregated.private.items():
+            assert torch.equal(found[name][users], value)
 
 
 class OptimiserTests(PartTests):
@@ -310,7 +315,7 @@ class OptimiserTests(PartTests):
         rows = ROWS if self.optimiser.lifetime == "persistent" else self.optimiser
         both = Joint(self.optimiser, rows, epochs=2, batch=16)
         head = Method(LinearHead(4), local=both)
-        held = Held(Joint(MODEL, ROWS, batch=16))
+        held = GradientsOnly(Joint(MODEL, ROWS, batch=16))
         return {
             "head": head,
             "alone": replace(head, sync=Isolated()),

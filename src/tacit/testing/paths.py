@@ -5,17 +5,17 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from tacit.core.compose import Algorithm
+from tacit.core.compose import ComposedAlgorithm
 from tacit.core.method import Method
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.loop import LoopEngine
-from tacit.engines.scoring import Scorer, client_leaves
+from tacit.engines.scoring import Scorer, client_parameters
 from tacit.engines.state import State
 from tacit.testing.play import Trace, algorithm_for, same_to, trace
-from tacit.testing.worlds import ragged, with_content
+from tacit.testing.synthetic import ragged, with_content
 
 WIDE = torch.float64
 
@@ -26,11 +26,11 @@ def small_train(content: bool = False) -> TrainView:
     >>> small_train().n_users
     9
     """
-    world = ragged(n_users=9, n_items=24)
-    return split_dataset(with_content(world) if content else world, CLEAN).train
+    dataset = ragged(n_users=9, n_items=24)
+    return split_dataset(with_content(dataset) if content else dataset, CLEAN).train
 
 
-def reference_scores(algorithm: Algorithm, train: TrainView, state: State) -> np.ndarray:
+def reference_scores(algorithm: ComposedAlgorithm, train: TrainView, state: State) -> np.ndarray:
     """Scores by the definition: one client after another, with all that it ranks with.
 
     >>> from tacit.methods import fedmf
@@ -41,7 +41,7 @@ def reference_scores(algorithm: Algorithm, train: TrainView, state: State) -> np
     """
     with torch.no_grad():
         each = [
-            algorithm.score(client_leaves(algorithm, state, user, train.positives[user]))
+            algorithm.logits(client_parameters(algorithm, state, user, train.positives[user]))
             for user in range(train.n_users)
         ]
     return torch.stack(each).numpy()
@@ -58,7 +58,9 @@ def assert_paths_agree(
     2
     """
     reference = trace(method, train, LoopEngine(WIDE), rounds=rounds)
-    assert any(reference.change(leaf) > 0 for leaf in reference.end), "nothing moved at all"
+    assert any(reference.change(parameter) > 0 for parameter in reference.end), (
+        "nothing moved at all"
+    )
     engines = {
         "auto": CohortEngine(WIDE),
         "cohort": CohortEngine(WIDE, block=5, fused="never"),
@@ -66,13 +68,13 @@ def assert_paths_agree(
     algorithm = algorithm_for(method, train)
     for name, engine in engines.items():
         found = trace(method, train, engine, rounds=rounds)
-        path = f"{name} ({engine.describe(algorithm)})"
+        path = f"{name} ({engine.describe(algorithm).text})"
         _assert_same_end(reference, found, path, relative)
     assert_scores_agree(algorithm, train, reference.state)
     return reference
 
 
-def assert_scores_agree(algorithm: Algorithm, train: TrainView, state: State) -> None:
+def assert_scores_agree(algorithm: ComposedAlgorithm, train: TrainView, state: State) -> None:
     """Fail where blocks of users are scored otherwise than one client after another."""
     scorer = Scorer(algorithm, state, block=4, positives=train.positives)
     expected_UI = reference_scores(algorithm, train, state)
@@ -83,12 +85,14 @@ def assert_scores_agree(algorithm: Algorithm, train: TrainView, state: State) ->
 
 
 def _assert_same_end(reference: Trace, found: Trace, path: str, relative: float) -> None:
-    for leaf, value in reference.end.items():
-        # a leaf that a loss cannot move still moves by roundings
+    for parameter, value in reference.end.items():
+        # a parameter that a loss cannot move still moves by roundings
         rounding = 1e-15 * max(1.0, float(value.abs().max()))
-        allowed = max(relative * reference.change(leaf), rounding)
-        assert same_to(value, found.end[leaf], allowed), f"{path} differs from the loop in {leaf}"
-    for kind in ("moments", "server"):
+        allowed = max(relative * reference.change(parameter), rounding)
+        assert same_to(value, found.end[parameter], allowed), (
+            f"{path} differs from the loop in {parameter}"
+        )
+    for kind in ("optimizer", "server"):
         ours, theirs = getattr(reference.state, kind), getattr(found.state, kind)
         for name, value in ours.items():
             allowed = relative * float(value.abs().max())

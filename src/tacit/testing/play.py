@@ -7,26 +7,26 @@ from dataclasses import dataclass
 import torch
 
 from tacit.core.central import CentralMethod, TrainedCentralMethod
-from tacit.core.compose import Algorithm, compose
-from tacit.core.custom import DirectMethod
+from tacit.core.compose import ComposedAlgorithm, compose
+from tacit.core.custom import CustomMethod
 from tacit.core.method import Method
 from tacit.core.types import Params, Task
 from tacit.data.dataset import Dataset
 from tacit.data.protocol import CLEAN, Protocol
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
-from tacit.engines.base import Engine
 from tacit.engines.participation import Participation
+from tacit.engines.round import Engine
 from tacit.engines.state import State
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import Evaluation, rank
 from tacit.experiment.spec import Experiment
-from tacit.experiment.trainer import course_of
+from tacit.experiment.trainer import Trainer
 
 
 def play(
-    method: Method | CentralMethod | DirectMethod | TrainedCentralMethod,
-    world: Dataset,
+    method: Method | CentralMethod | CustomMethod | TrainedCentralMethod,
+    dataset: Dataset,
     *,
     protocol: Protocol = CLEAN,
     rounds: int = 40,
@@ -35,33 +35,33 @@ def play(
     """Test ranks of the round that validation selects.
 
     >>> from tacit.methods import Popularity
-    >>> from tacit.testing.worlds import noise
+    >>> from tacit.testing.synthetic import noise
     >>> len(play(Popularity(), noise(n_users=20, n_items=30, history=5), rounds=1).full)
     20
     """
-    split = split_dataset(world, protocol)
-    course = course_of(Experiment("test", method, rounds, seed=seed), split.train, threads=1)
+    split = split_dataset(dataset, protocol)
+    trainer = Trainer(Experiment("test", method, rounds, seed=seed), split.train, threads=1)
     best, selected = float("-inf"), None
-    for _ in range(course.rounds):
-        course.advance()
-        value = metric(rank(course.scores(), split.valid).full, "NDCG@10")
+    for _ in range(trainer.rounds):
+        trainer.run_round()
+        value = metric(rank(trainer.scores(), split.valid).full, "NDCG@10")
         if value >= best:
-            best, selected = value, rank(course.scores(), split.test)
+            best, selected = value, rank(trainer.scores(), split.test)
     assert selected is not None
     return selected
 
 
 @dataclass(frozen=True, eq=False)
 class Trace:
-    """Where a run began and where it ended, leaf by leaf."""
+    """Where a run began and where it ended, parameter by parameter."""
 
     start: Params
     end: Params
     state: State
 
-    def change(self, leaf: str) -> float:
-        """The largest change of any entry of a leaf."""
-        return float((self.end[leaf] - self.start[leaf]).abs().max())
+    def change(self, name: str) -> float:
+        """The largest change of any entry of a parameter."""
+        return float((self.end[name] - self.start[name]).abs().max())
 
 
 def trace(
@@ -77,26 +77,48 @@ def trace(
 
     >>> from tacit.engines.loop import LoopEngine
     >>> from tacit.methods import fedmf
-    >>> from tacit.testing.worlds import ragged
+    >>> from tacit.testing.synthetic import ragged
     >>> train = split_dataset(ragged(), CLEAN).train
     >>> sorted(trace(fedmf(dim=4), train, LoopEngine(), rounds=1).end)
     ['items', 'user']
     """
-    algorithm = algorithm_for(method, train)
+    return trace_of(
+        algorithm_for(method, train),
+        train,
+        engine,
+        rounds=rounds,
+        seed=seed,
+        participation=participation,
+    )
+
+
+def trace_of(
+    algorithm: ComposedAlgorithm,
+    train: TrainView,
+    engine: Engine[ComposedAlgorithm],
+    *,
+    rounds: int = 3,
+    seed: int = 0,
+    participation: Participation | None = None,
+) -> Trace:
+    """The same for an algorithm that is there already."""
     state = engine.start(algorithm, train, seed)
-    start = state_leaves(state)
+    start = state_parameters(state)
     who = participation or Participation(ratio=0.7, dropout=0.2)
     for number in range(1, rounds + 1):
         engine.round(algorithm, train, state, who.draw(train, seed, number), seed)
-    return Trace(start, state_leaves(state), state)
+    return Trace(start, state_parameters(state), state)
 
 
-def algorithm_for(method: Method, train: TrainView) -> Algorithm:
+def algorithm_for(method: Method, train: TrainView) -> ComposedAlgorithm:
     return compose(method, Task.of(train))
 
 
-def state_leaves(state: State) -> Params:
-    return {name: leaf.clone() for name, leaf in (*state.shared.items(), *state.private.items())}
+def state_parameters(state: State) -> Params:
+    return {
+        name: parameter.clone()
+        for name, parameter in (*state.shared.items(), *state.private.items())
+    }
 
 
 def same_to(value: torch.Tensor, other: torch.Tensor, tolerance: float, ulps: int = 0) -> bool:

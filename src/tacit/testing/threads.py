@@ -1,6 +1,6 @@
 """Whether threads change a bit: a run on one thread beside a run on two that really are two.
 
-Users are cut into chunks, and a chunk is the least that a thread can take: a world of one chunk
+Users are cut into chunks, and a chunk is the least that a thread can take: a dataset of one chunk
 runs on one thread whatever it is told, and proves nothing. So kernels are watched while they run.
 """
 
@@ -8,28 +8,24 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from unittest.mock import patch
 
-import numba
 import numpy as np
-import pytest
 import torch
 
-from tacit.engines import fused, fused_guidance, fused_views
+from tacit.engines.accelerators import queue
 from tacit.engines.cohort import CohortEngine
 from tacit.testing.play import Trace
 
-# All places where engines spread chunks over threads: by numba's own loop, or by Python's threads.
-LOOPS = ((fused, "linear_rounds"), (fused_guidance, "guide_linear"))
-POOLS = (fused, fused_guidance, fused_views)
+POOL = queue  # the one module that spreads chunks over threads
 _PATIENCE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)
-class Spread:
+class ThreadSpread:
     """One call of a kernel: how many chunks there were, and how many threads took them."""
 
     kernel: str
@@ -38,41 +34,26 @@ class Spread:
 
 
 @contextmanager
-def watched() -> Iterator[list[Spread]]:
+def watched() -> Iterator[list[ThreadSpread]]:
     """The kernels that are spread over threads inside the block, call by call.
 
     >>> from tacit.data.protocol import CLEAN
     >>> from tacit.data.split import split_dataset
     >>> from tacit.methods import fedmf
     >>> from tacit.testing.play import trace
-    >>> from tacit.testing.worlds import ragged
+    >>> from tacit.testing.synthetic import ragged
     >>> train = split_dataset(ragged(n_users=150), CLEAN).train
     >>> with watched() as found:
     ...     _ = trace(fedmf(dim=4), train, CohortEngine(fused="always"), rounds=1)
     >>> found
-    [Spread(kernel='linear_rounds', chunks=3, threads=1)]
+    [ThreadSpread(kernel='train_linear', chunks=3, threads=1)]
     """
-    found: list[Spread] = []
-    with ExitStack() as patches:
-        for module, name in LOOPS:
-            patches.enter_context(patch.object(module, name, _noted(getattr(module, name), found)))
-        for pool in POOLS:
-            patches.enter_context(patch.object(pool, "each_chunk", _met(pool.each_chunk, found)))
+    found: list[ThreadSpread] = []
+    with patch.object(POOL, "each_chunk", _met(POOL.each_chunk, found)):
         yield found
 
 
-def _noted(kernel: Callable[..., None], found: list[Spread]) -> Callable[..., None]:
-    """A kernel with numba's loop: it gives every thread the same share of the chunks."""
-
-    def call(chunk_start: Any, *arguments: Any) -> None:
-        kernel(chunk_start, *arguments)
-        chunks = len(chunk_start) - 1
-        found.append(Spread(kernel.__name__, chunks, min(chunks, numba.get_num_threads())))
-
-    return call
-
-
-def _met(each_chunk: Callable[..., None], found: list[Spread]) -> Callable[..., None]:
+def _met(each_chunk: Callable[..., None], found: list[ThreadSpread]) -> Callable[..., None]:
     """Python's threads, which wait for each other in their first chunks: none can do all alone."""
 
     def call(kernel: Callable[..., None], chunks: int, threads: int, *arguments: Any) -> None:
@@ -86,18 +67,16 @@ def _met(each_chunk: Callable[..., None], found: list[Spread]) -> Callable[..., 
             kernel(chunk, *arguments)
 
         each_chunk(together, chunks, threads, *arguments)
-        found.append(Spread(kernel.__name__, chunks, len(workers)))
+        found.append(ThreadSpread(kernel.__name__, chunks, len(workers)))
 
     return call
 
 
 def assert_threads_change_nothing(play: Callable[[CohortEngine], Trace]) -> None:
-    """Not a bit: `play` gives the same leaves, tuned rows and loss on one thread and on two.
+    """Not a bit: `play` gives the same parameters, tuned rows and loss on one thread and on two.
 
     In float64: sums are kept in it, so another order of chunks shows there and hides in float32.
     """
-    if numba.config.NUMBA_NUM_THREADS < 2:  # type: ignore[attr-defined]
-        pytest.skip("this machine has one core: numba's loops cannot run on two threads")
     engines = (CohortEngine(torch.float64, threads=n, fused="always") for n in (1, 2))
     traces = []
     for engine in engines:
@@ -108,8 +87,8 @@ def assert_threads_change_nothing(play: Callable[[CohortEngine], Trace]) -> None
             assert spread.chunks > 1, f"{spread}: one chunk is all that one thread can take"
             assert spread.threads == engine.threads, f"{spread}, not {engine.threads} threads"
     one, two = traces
-    for leaf, value in one.end.items():
-        assert torch.equal(value, two.end[leaf]), f"two threads change {leaf}"
+    for name, value in one.end.items():
+        assert torch.equal(value, two.end[name]), f"two threads change {name}"
     assert one.state.loss == two.state.loss
     assert (one.state.tuned is None) == (two.state.tuned is None)
     if one.state.tuned is not None and two.state.tuned is not None:

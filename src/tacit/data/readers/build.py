@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from tacit.data.interactions import Interactions
-from tacit.errors import TacitError, listed, nearest, shown
+from tacit.errors import TacitError, argument, listed, nearest, shown
 
 # What is known to be odd about a published file, so that it need not be let through in general.
 
@@ -93,9 +93,10 @@ def resolve(names: Sequence[str], columns: Mapping[str, str] | None, where: str)
     chosen = {role: given.get(role) or found.get(role) for role in ROLES}
     for role in ("user", "item"):
         if not chosen[role]:
+            example = argument("columns", {"user": "NAME", "item": "NAME", "time": "NAME"})
             raise TacitError(
                 f"No column of {where!r} looks like the {role}; it has {listed(names)}: say "
-                "which is which, for example --columns user=NAME,item=NAME,time=NAME."
+                f"which is which, for example {example}."
             )
     result = {role: name for role, name in chosen.items() if name}
     if len(set(result.values())) < len(result):
@@ -110,9 +111,10 @@ def _usual(names: Sequence[str], role: str, where: str) -> str | None:
     for usual in USUAL[role]:
         matching = [name for name in names if plain(name) == usual]
         if len(matching) > 1:
+            example = argument("columns", {role: matching[0][:60]})
             raise TacitError(
                 f"Columns {matching[0][:60]} and {matching[1][:60]} of {where!r} both look like "
-                f"the {role}; say which one it is, for example --columns {role}={matching[0][:60]}."
+                f"the {role}; say which one it is, for example {example}."
             )
         if matching:
             return matching[0]

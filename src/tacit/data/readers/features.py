@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from tacit.content.tables import check_manifest
 from tacit.data.dataset import FeatureTable, Modalities
+from tacit.data.readers.manifest import check_manifest
 from tacit.errors import TacitError, shown
 from tacit.files import reading
 from tacit.memory import require_memory

@@ -15,7 +15,7 @@ from tacit.data.readers.build import NO_QUIRKS, Quirks, ids_of, interactions_fro
 from tacit.data.readers.features import texts_from
 from tacit.data.readers.parquet_file import read_parquet
 from tacit.data.readers.text_file import first_line, read_bytes, read_text_table
-from tacit.errors import TacitError, listed, shown
+from tacit.errors import TacitError, argument, listed, shown
 
 # MovieLens as GroupLens publishes it: `u.data`, `ratings.dat` or `ratings.csv`, with titles.
 
@@ -178,7 +178,7 @@ def read_cold_split(path: Path, items: tuple[str, ...]) -> np.ndarray:
     if not {"item_id", "split"} <= set(table.columns) or table["split"].dtype != pl.String:
         raise TacitError(
             f"{str(path)!r} is no table with the columns item_id and split{reason}; bring the "
-            "published file back, or remove it and use --split cold with a seed."
+            f"published file back, or remove it and use {argument('split', 'cold')} with a seed."
         )
     pairs = pl.DataFrame([ids_of(table["item_id"], str(path)), table["split"]]).unique()
     part_of: dict[str, int] = {}

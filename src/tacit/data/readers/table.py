@@ -21,8 +21,8 @@ from tacit.errors import TacitError
 def from_frame(
     frame: Any,
     *,
-    user: str,
-    item: str,
+    user: str | None = None,
+    item: str | None = None,
     time: str | None = None,
     value: str | None = None,
     label: str | None = None,
@@ -30,27 +30,43 @@ def from_frame(
 ) -> Dataset:
     """A dataset from the named columns of a polars or pandas frame, or of a dictionary of columns.
 
+    Columns that are not named are found by their usual names, as in a file: user and item always,
+    all others where nothing is named.
+
     >>> frame = pl.DataFrame({"who": ["ann", "bob"], "what": ["tea", "tea"], "when": [1, 2]})
     >>> from_frame(frame, user="who", item="what", time="when").interactions.counts
     {'users': 2, 'items': 1, 'interactions': 2}
+    >>> usual = {"user": ["ann"], "item": ["tea"], "timestamp": [4]}
+    >>> from_frame(usual).interactions.time_N.tolist()
+    [4]
     """
     named = {"user": user, "item": item, "time": time, "value": value, "label": label}
-    columns = {role: column for role, column in named.items() if column is not None}
+    return read_frame(frame, {role: name for role, name in named.items() if name is not None}, name)
+
+
+def read_frame(frame: Any, columns: Mapping[str, str] | None, name: str = "frame") -> Dataset:
+    """A dataset from a frame whose columns are named by role; without any, by their usual names.
+
+    >>> read_frame({"who": ["ann"], "item": ["tea"]}, {"user": "who"}).interactions.users
+    ('ann',)
+    """
     if isinstance(frame, pl.LazyFrame):
         frame = frame.collect()
-    resolve(_names(frame), columns, name)
+    labels = _labels(frame)
+    chosen = resolve(list(labels), columns or None, name)
     # Columns that nobody asked for stay unread: they may hold anything.
-    asked = pl.DataFrame([_series(column, frame[column]) for column in columns.values()])
-    return Dataset(name, interactions_from(asked, columns, name))
+    asked = [_series(column, frame[labels[column]]) for column in chosen.values()]
+    return Dataset(name, interactions_from(pl.DataFrame(asked), chosen, name))
 
 
-def _names(frame: Any) -> list[str]:
+def _labels(frame: Any) -> dict[str, Any]:
+    """The columns of a frame by their names as text; pandas may label them with numbers."""
     # polars and pandas say `columns`, Hugging Face datasets `column_names`, a dictionary its keys.
     for attribute in ("columns", "column_names"):
         if hasattr(frame, attribute):
-            return [str(column) for column in getattr(frame, attribute)]
+            return {str(column): column for column in getattr(frame, attribute)}
     if isinstance(frame, Mapping):
-        return [str(column) for column in frame]
+        return {str(column): column for column in frame}
     raise TacitError(
         f"A {type(frame).__name__} has no named columns; give a polars or pandas frame, or a "
         "dictionary of columns."

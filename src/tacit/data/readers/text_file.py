@@ -91,9 +91,9 @@ def separator_of(line: str) -> str:
     """
     if "::" in line:
         return "::"
-    counts = {mark: line.count(mark) for mark in SEPARATORS}
+    counts = {separator: line.count(separator) for separator in SEPARATORS}
     # A blank is a separator only where nothing else is one: titles are full of blanks.
-    best = max(SEPARATORS[1:-1], key=lambda mark: counts[mark])
+    best = max(SEPARATORS[1:-1], key=lambda separator: counts[separator])
     return best if counts[best] else (" " if counts[" "] else ",")
 
 
@@ -109,12 +109,12 @@ def read_text_table(
     if latin_1 and not _is_utf8(data):
         data = data.decode("latin-1").encode()
     head = _line(data[:_HEAD].decode(errors="replace"))
-    mark = separator_of(head)
-    if mark == "::":
-        data, head, mark = data.replace(b"::", b"\t"), head.replace("::", "\t"), "\t"
+    separator = separator_of(head)
+    if separator == "::":
+        data, head, separator = data.replace(b"::", b"\t"), head.replace("::", "\t"), "\t"
     if names is None:
-        check_header(_fields(head, mark, quoted, path), path)
-    frame = _parse(data, mark, names is None, quoted, path)
+        check_header(_fields(head, separator, quoted, path), path)
+    frame = _parse(data, separator, names is None, quoted, path)
     if names is not None:
         if frame.width < len(names):
             raise TacitError(
@@ -134,11 +134,11 @@ def read_text_table(
     return frame.filter(~pl.all_horizontal(pl.all().is_null()))  # blank lines
 
 
-def _parse(data: bytes, mark: str, header: bool, quoted: bool, path: Path) -> pl.DataFrame:
+def _parse(data: bytes, separator: str, header: bool, quoted: bool, path: Path) -> pl.DataFrame:
     try:
         return pl.read_csv(
             data,
-            separator=mark,
+            separator=separator,
             has_header=header,
             quote_char='"' if quoted else None,
             infer_schema=False,
@@ -165,9 +165,9 @@ def _line(text: str) -> str:
     return text.split("\n", 1)[0].rstrip("\r")
 
 
-def _fields(line: str, mark: str, quoted: bool, path: Path) -> list[str]:
+def _fields(line: str, separator: str, quoted: bool, path: Path) -> list[str]:
     try:
-        return next(csv.reader([line], delimiter=mark)) if quoted else line.split(mark)
+        return next(csv.reader([line], delimiter=separator)) if quoted else line.split(separator)
     except csv.Error:
         raise TacitError(
             f"The header of {str(path)!r} cannot be read; check its quotes and line ends."

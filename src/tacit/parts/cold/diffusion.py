@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.core.cold import ColdStart
 from tacit.core.optim import Optimiser, Sgd
+from tacit.core.parts import ColdStart, ContentRows
+from tacit.core.registry import register
 from tacit.core.types import Params
 from tacit.errors import TacitError
 from tacit.parts.cold.features import Features, like
@@ -25,8 +26,9 @@ from tacit.parts.diffusion.process import Schedule, drawn_rows, noise_rows, trai
 _MIDDLE, _SIZE = "table.mean", "table.deviation"
 
 
+@register("diffusion")
 @dataclass(frozen=True)
-class Diffusion:
+class Diffusion(ColdStart):
     """Learns in every round to clean noisy rows of the warm table; a cold item's row is what it
     makes of pure noise beside the item's features. The defaults are the released ones.
 
@@ -64,13 +66,11 @@ class Diffusion:
     def noise(self) -> int:
         return self.draws * noise_rows(self.schedule, self.reverse_noise)
 
-    @property
-    def lasts(self) -> bool:
-        return True
+    lasts = True
 
     def begin(self, width: int, feature_width: int, generator: np.random.Generator) -> Params:
-        leaves = self._denoiser(width, feature_width).init(generator)
-        p = with_memory(self.optimiser, leaves)
+        parameters = self._denoiser(width, feature_width).init(generator)
+        p = with_memory(self.optimiser, parameters)
         if self.standardise:
             p |= {_MIDDLE: torch.zeros(width), _SIZE: torch.ones(())}
         return p
@@ -85,13 +85,13 @@ class Diffusion:
     ) -> Params:
         if (round_number - 1) % self.every:
             return p
-        law: Params = {}
+        distribution: Params = {}
         if self.standardise:
-            law = _law_of(table_WD)
-            table_WD = (table_WD - law[_MIDDLE]) / law[_SIZE]
+            distribution = _distribution_of(table_WD)
+            table_WD = (table_WD - distribution[_MIDDLE]) / distribution[_SIZE]
         denoiser = self._denoiser(table_WD.shape[1], feature_WF.shape[1])
         rate = self.optimiser.rate_at(round_number, len(table_WD))
-        learnt = {n: leaf for n, leaf in like(p, table_WD).items() if n not in law}
+        learnt = {n: name for n, name in like(p, table_WD).items() if n not in distribution}
         for _ in range(self.epochs):
             learnt = trained(
                 denoiser,
@@ -105,7 +105,7 @@ class Diffusion:
                 batch=self.batch,
                 generator=generator,
             )
-        return {**learnt, **law}
+        return {**learnt, **distribution}
 
     def generate(self, p: Params, feature_CF: Tensor, noise_CND: Tensor) -> Tensor:
         p = like(p, feature_CF)
@@ -128,7 +128,7 @@ class Diffusion:
         return Denoiser(width, feature_width, self.mode, self.fusion, self.guidance)
 
 
-def _law_of(table_WD: Tensor) -> Params:
+def _distribution_of(table_WD: Tensor) -> Params:
     """The mean row, and the standard deviation of an entry around it (1 where nothing varies)."""
     middle_D = table_WD.mean(dim=0)
     size = (table_WD - middle_D).square().mean().sqrt()
@@ -140,8 +140,9 @@ def _law_of(table_WD: Tensor) -> Params:
 _MAP, _REST = "map.", "rest."
 
 
+@register("corrected")
 @dataclass(frozen=True)
-class Corrected:
+class Corrected(ColdStart):
     """row = first(features) + share · diffusion(features, noise); `first` is a simple map without
     noise of its own: a ridge, the nearest items.
 
@@ -164,16 +165,14 @@ class Corrected:
             raise TacitError(f"cold.share is {self.share}; it must lie between 0 and 1.")
 
     @property
-    def features(self) -> Features:
+    def features(self) -> ContentRows:
         return self.first.features
 
     @property
     def noise(self) -> int:
         return self.diffusion.noise
 
-    @property
-    def lasts(self) -> bool:
-        return True
+    lasts = True
 
     def begin(self, width: int, feature_width: int, generator: np.random.Generator) -> Params:
         first = self.first.begin(width, feature_width, generator)
@@ -202,8 +201,8 @@ class Corrected:
 
 
 def _named(prefix: str, p: Params) -> Params:
-    return {f"{prefix}{name}": leaf for name, leaf in p.items()}
+    return {f"{prefix}{name}": parameter for name, parameter in p.items()}
 
 
 def _of(prefix: str, p: Params) -> Params:
-    return {n.removeprefix(prefix): leaf for n, leaf in p.items() if n.startswith(prefix)}
+    return {n.removeprefix(prefix): name for n, name in p.items() if n.startswith(prefix)}

@@ -10,28 +10,29 @@ import numpy as np
 from torch import Tensor
 
 from tacit import streams
+from tacit.core.parts import ContentRows, FittedRows
 from tacit.core.types import Params
 from tacit.data.dataset import Modalities
 from tacit.parts.items import prepared, width_of
 
-# A generator's leaves, brought to where its numbers are.
+# A generator's parameters, brought to where its numbers are.
 
 
 def like(p: Params, value: Tensor) -> Params:
-    """The leaves in the precision and on the device of a table or of features.
+    """The parameters in the precision and on the device of a table or of features.
 
     >>> import torch
     >>> like({"w": torch.zeros(2)}, torch.zeros(1, dtype=torch.float64))["w"].dtype
     torch.float64
     """
-    return {name: leaf.to(value) for name, leaf in p.items()}
+    return {name: parameter.to(value) for name, parameter in p.items()}
 
 
 # What a generator reads of the content: one feature row per item, made without any interaction.
 
 
 @dataclass(frozen=True)
-class Features:
+class Features(ContentRows):
     """Named modalities side by side; each is centred and scaled as a whole, so that its mean entry
     has variance one and its geometry stays.
 
@@ -103,7 +104,7 @@ class Features:
 
 
 @dataclass(frozen=True, eq=False)
-class FittedFeatures:
+class FittedFeatures(FittedRows):
     """Means, scales and directions of the items that were looked at.
 
     >>> FittedFeatures("zero", 2).rows(Modalities(), 1).tolist()

@@ -9,19 +9,22 @@ import torch
 from torch import Tensor
 
 from tacit.core.optim import Adam, Optimiser
+from tacit.core.parts import ColdStart
+from tacit.core.registry import register
 from tacit.core.types import Params
 from tacit.errors import TacitError
 from tacit.parts.cold.features import Features, like
 from tacit.parts.diffusion.denoiser import descended, with_memory
 
 
+@register("mapping")
 @dataclass(frozen=True)
-class Mapping:
+class Mapping(ColdStart):
     """row = tanh(features W + b), moved a few full-batch steps a round towards the warm table.
 
     A tanh bounds rows to ±1, as released, although the table has no such bound; `bounded=False`
-    leaves it off. `hidden` puts a tanh layer of that width in between. Layers begin at torch's law
-    of a linear layer, and Adam's moments last over rounds.
+    leaves it off. `hidden` puts a tanh layer of that width in between. Layers begin at torch's
+    initializer of a linear layer, and Adam's moments last over rounds.
 
     >>> mapping = Mapping()
     >>> p = mapping.begin(2, 3, np.random.default_rng(0))
@@ -41,20 +44,14 @@ class Mapping:
         if self.hidden < 0:
             raise TacitError(f"cold.hidden is {self.hidden}; it must be a width, or 0 for none.")
 
-    @property
-    def noise(self) -> int:
-        return 0
-
-    @property
-    def lasts(self) -> bool:
-        return True
+    lasts = True
 
     def begin(self, width: int, feature_width: int, generator: np.random.Generator) -> Params:
-        leaves: Params = {}
+        parameters: Params = {}
         if self.hidden:
-            leaves = _layer("hidden", feature_width, self.hidden, generator)
-        leaves |= _layer("out", self.hidden or feature_width, width, generator)
-        return with_memory(self.optimiser, leaves)
+            parameters = _layer("hidden", feature_width, self.hidden, generator)
+        parameters |= _layer("out", self.hidden or feature_width, width, generator)
+        return with_memory(self.optimiser, parameters)
 
     def fit(
         self,
@@ -64,8 +61,8 @@ class Mapping:
         round_number: int,
         generator: np.random.Generator,
     ) -> Params:
-        def loss(leaves: Params) -> Tensor:
-            return (self._rows(leaves, feature_WF) - table_WD).square().mean()
+        def loss(parameters: Params) -> Tensor:
+            return (self._rows(parameters, feature_WF) - table_WD).square().mean()
 
         rate = self.optimiser.rate_at(round_number, len(table_WD))
         p = like(p, table_WD)

@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tacit.core.parts import ColdStart
+from tacit.core.registry import register
 from tacit.core.types import Params
 from tacit.errors import TacitError
 from tacit.parts.cold.features import Features, like
@@ -15,8 +17,9 @@ from tacit.parts.cold.features import Features, like
 # Rows by linear regression: the cheapest map from content to rows that can be right.
 
 
+@register("ridge")
 @dataclass(frozen=True)
-class Ridge:
+class Ridge(ColdStart):
     """row = features A + b, in closed form: least squares over the warm items plus
     strength * W * (mean variance of a feature) * |A|², with b free.
 
@@ -37,14 +40,6 @@ class Ridge:
     def __post_init__(self) -> None:
         if not self.strength > 0:
             raise TacitError(f"cold.strength is {self.strength}; it must be above 0.")
-
-    @property
-    def noise(self) -> int:
-        return 0
-
-    @property
-    def lasts(self) -> bool:
-        return False
 
     def begin(self, width: int, feature_width: int, generator: np.random.Generator) -> Params:
         return {"map.w": torch.zeros(feature_width, width), "map.b": torch.zeros(width)}
@@ -78,8 +73,9 @@ class Ridge:
 _ENTRIES = 1 << 22  # of the likeness of cold and warm items that stand in memory at once
 
 
+@register("nearest")
 @dataclass(frozen=True)
-class Nearest:
+class Nearest(ColdStart):
     """The mean row of the warm items with the nearest features by cosine, or of all where there
     are no more than `neighbours`. An item without features is as near to one as to another.
 
@@ -97,14 +93,6 @@ class Nearest:
     def __post_init__(self) -> None:
         if self.neighbours < 1:
             raise TacitError(f"cold.neighbours is {self.neighbours}; it must be at least 1.")
-
-    @property
-    def noise(self) -> int:
-        return 0
-
-    @property
-    def lasts(self) -> bool:
-        return False
 
     def begin(self, width: int, feature_width: int, generator: np.random.Generator) -> Params:
         # one warm item that is nothing: before the first fit every row is zero
@@ -140,8 +128,9 @@ def _directions(feature_NF: Tensor) -> Tensor:
 # Rows that know nothing: the floor that every generator must beat.
 
 
+@register("random_rows")
 @dataclass(frozen=True)
-class RandomRows:
+class RandomRows(ColdStart):
     """Normal rows with the mean and the standard deviation of each column of the warm table.
 
     >>> p = RandomRows().begin(2, 0, np.random.default_rng(0))
@@ -158,10 +147,6 @@ class RandomRows:
     @property
     def noise(self) -> int:
         return 1
-
-    @property
-    def lasts(self) -> bool:
-        return False
 
     def begin(self, width: int, feature_width: int, generator: np.random.Generator) -> Params:
         return {"table.mean": torch.zeros(width), "table.deviation": torch.zeros(width)}
@@ -185,8 +170,9 @@ class RandomRows:
 # No row at all: for item encoders that read content alone, to which a cold item is like any.
 
 
+@register("no_row")
 @dataclass(frozen=True)
-class NoRow:
+class NoRow(ColdStart):
     """Zeros.
 
     >>> p = NoRow().begin(2, 0, np.random.default_rng(0))
@@ -198,26 +184,8 @@ class NoRow:
     def features(self) -> Features:
         return Features(modalities=(), reduce=False, kind="zero")
 
-    @property
-    def noise(self) -> int:
-        return 0
-
-    @property
-    def lasts(self) -> bool:
-        return False
-
     def begin(self, width: int, feature_width: int, generator: np.random.Generator) -> Params:
         return {"row": torch.zeros(width)}
-
-    def fit(
-        self,
-        p: Params,
-        table_WD: Tensor,
-        feature_WF: Tensor,
-        round_number: int,
-        generator: np.random.Generator,
-    ) -> Params:
-        return p
 
     def generate(self, p: Params, feature_CF: Tensor, noise_CND: Tensor) -> Tensor:
         return like(p, feature_CF)["row"].repeat(len(feature_CF), 1)

@@ -14,14 +14,14 @@ from tacit.core.optim import Optimiser
 from tacit.core.types import Params
 from tacit.errors import TacitError
 
-# Steps of an optimiser on named leaves, whose memory lies among them under "adam.".
+# Steps of an optimiser on named parameters, whose memory lies among them under "adam.".
 
 _MEMORY = "adam."
 
 
-def with_memory(optimiser: Optimiser, leaves: Params) -> Params:
-    """The leaves, and what the optimiser remembers: of all of them as one long leaf, in the order
-    of their names, since dozens of small ones would cost more time than their numbers do.
+def with_memory(optimiser: Optimiser, parameters: Params) -> Params:
+    """The parameters, and what the optimiser remembers: of all of them as one long parameter, in
+    the order of their names, since dozens of small ones would cost more time than their numbers do.
 
     >>> from tacit.core.optim import Adam, Sgd
     >>> p = with_memory(Adam(), {"w": torch.zeros(2), "b": torch.zeros(1)})
@@ -30,14 +30,14 @@ def with_memory(optimiser: Optimiser, leaves: Params) -> Params:
     >>> sorted(with_memory(Sgd(), {"w": torch.zeros(2)}))
     ['w']
     """
-    memory = optimiser.init(_joined(leaves), 0)
-    return {**leaves, **{f"{_MEMORY}{slot}": value for slot, value in memory.items()}}
+    memory = optimiser.init(_joined(parameters), 0)
+    return {**parameters, **{f"{_MEMORY}{slot}": value for slot, value in memory.items()}}
 
 
 def descended(
     optimiser: Optimiser, p: Params, loss: Callable[[Params], Tensor], rate: float
 ) -> Params:
-    """All leaves after one step down the loss. The memory lasts from call to call: the server
+    """All parameters after one step down the loss. The memory lasts from call to call: the server
     keeps it, whatever lifetime an optimiser has on a client.
 
     >>> from tacit.core.optim import Sgd
@@ -47,19 +47,19 @@ def descended(
     """
     start = len(_MEMORY)
     memory = {name[start:]: value for name, value in p.items() if name.startswith(_MEMORY)}
-    leaves = {name: leaf for name, leaf in p.items() if not name.startswith(_MEMORY)}
-    joined = _joined(leaves)
+    parameters = {name: parameter for name, parameter in p.items() if not name.startswith(_MEMORY)}
+    joined = _joined(parameters)
     with torch.enable_grad():
         moving = joined.clone().requires_grad_()
-        (gradient,) = torch.autograd.grad(loss(_parted(moving, leaves)), moving)
+        (gradient,) = torch.autograd.grad(loss(_parted(moving, parameters)), moving)
     joined, memory = optimiser.update(joined, gradient, memory, rate)
-    # each leaf has its own memory again: a file of leaves takes no two that share it
-    after = {name: leaf.clone() for name, leaf in _parted(joined, leaves).items()}
+    # each parameter has its own memory again: a file of parameters takes no two that share it
+    after = {name: parameter.clone() for name, parameter in _parted(joined, parameters).items()}
     return {**after, **{f"{_MEMORY}{slot}": value for slot, value in memory.items()}}
 
 
-def _joined(leaves: Params) -> Tensor:
-    return torch.cat([leaves[name].reshape(-1) for name in sorted(leaves)])
+def _joined(parameters: Params) -> Tensor:
+    return torch.cat([parameters[name].reshape(-1) for name in sorted(parameters)])
 
 
 def _parted(joined: Tensor, like: Params) -> Params:
@@ -87,7 +87,7 @@ class Denoiser:
     features are not read.
 
     >>> p = Denoiser(width=64, feature_width=64).init(np.random.default_rng(0))
-    >>> sum(leaf.numel() for leaf in p.values())
+    >>> sum(parameter.numel() for parameter in p.values())
     34689
     """
 
@@ -107,7 +107,7 @@ class Denoiser:
             )
 
     def init(self, generator: np.random.Generator) -> Params:
-        """The leaves at their first values.
+        """The parameters at their first values.
 
         >>> p = Denoiser(8, 5, guidance=False).init(np.random.default_rng(0))
         >>> "modality.w" in p, p["time.w"].shape
@@ -120,7 +120,9 @@ class Denoiser:
         p |= _norm_init("query", width)
         if self.fusion == "attention":
             p |= _linear_init("token", width, width, generator)
-            bound = (6 / (4 * width)) ** 0.5  # Xavier's uniform law, for all three maps as one
+            bound = (
+                6 / (4 * width)
+            ) ** 0.5  # Xavier's uniform initializer, for all three maps as one
             drawn = generator.uniform(-bound, bound, (width, 3 * width))
             p["attention.in.w"] = torch.from_numpy(drawn.astype(np.float32))
             p["attention.in.b"] = torch.zeros(3 * width)
@@ -199,7 +201,7 @@ def _waves(step_N: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _linear_init(name: str, fan_in: int, fan_out: int, generator: np.random.Generator) -> Params:
-    """Xavier's normal law, and no bias."""
+    """Xavier's normal initializer, and no bias."""
     drawn = generator.normal(scale=(2 / (fan_in + fan_out)) ** 0.5, size=(fan_in, fan_out))
     weight = torch.from_numpy(drawn.astype(np.float32))
     return {f"{name}.w": weight, f"{name}.b": torch.zeros(fan_out)}

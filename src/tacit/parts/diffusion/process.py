@@ -263,7 +263,7 @@ def trained(
     batch: int,
     generator: np.random.Generator,
 ) -> Params:
-    """The leaves after one pass over the rows, in shuffled batches.
+    """The parameters after one pass over the rows, in shuffled batches.
 
     >>> from tacit.core.optim import Sgd
     >>> denoiser, generator = Denoiser(width=4, feature_width=2), np.random.default_rng(0)
@@ -277,8 +277,8 @@ def trained(
     for chosen in order_N.split(batch):
         drawn = noised(schedule, row_ND[chosen], feature_NF[chosen], denoiser.dropout, generator)
 
-        def loss(leaves: Params, drawn: Noised = drawn) -> Tensor:
-            return loss_of(denoiser, schedule, leaves, drawn, weighted)
+        def loss(parameters: Params, drawn: Noised = drawn) -> Tensor:
+            return loss_of(denoiser, schedule, parameters, drawn, weighted)
 
         p = descended(optimiser, p, loss, rate)
     return p

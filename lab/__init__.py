@@ -1,0 +1,1 @@
+"""The laboratory beside the package: published tables, planted studies, speed. Not in the wheel."""

@@ -1,0 +1,459 @@
+"""A table as Markdown, from its definition and its results file alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lab.definition import Column, Data, Metric, Place, Table
+from lab.results import KINDS, DoneCell, Kind, PairedTest, Results, metric_key
+from tacit.evaluation.significance import Spread
+from tacit.experiment.amounts import DASH
+from tacit.experiment.folder import RunFolder
+from tacit.study.compare import Entrant, p_text, tabulate
+from tacit.study.writer import as_markdown as table_in_markdown
+
+CANDIDATES = {"full": "full", "sampled99": "1+99"}
+
+
+def as_markdown(table: Table, results: Results, out: Path) -> str:
+    """The whole file. Tests of rows that were run below `out` and are not tested yet are made."""
+    lines = [
+        f"# {table.title}",
+        "",
+        f"Written by `python -m lab.table {table.name}`: {len(results.done)} of "
+        f"{len(results.cells)} cells run, seeds 0 to {results.seeds - 1}. Numbers are percent: "
+        f"{_spread(table)}, the number of seeds in brackets. "
+        "1+99 ranks the held-out item against 99 sampled ones, full against the whole catalogue.",
+        "",
+        *(f"- {note}" for note in (*_rules(table), *table.notes, *_accelerated(results))),
+        "",
+    ]
+    for data in table.datasets:
+        lines += [f"## {data.name}", "", *([data.note, ""] if data.note else [])]
+        lines.append((_compared if table.paper else _plain)(table, data, results))
+        lines += seen_unseen_lines(table, data, results)
+        lines += _cold_lines(table, data, results)
+        lines.append("")
+    if said := verdict(table, results, out):
+        lines += ["## What the numbers say", "", *(f"- {one}" for one in said), ""]
+    if table.published:
+        lines += ["## Far from print, no reason written yet", ""]
+        lines += [f"- {cell}" for cell in unexplained(table, results)] or ["None."]
+        lines.append("")
+    lines += ["## What was chosen on validation", "", _choices(table, results)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _spread(table: Table) -> str:
+    if not table.split_seeds:
+        return "the mean over seeds ± their standard deviation"
+    return (
+        "the mean over seeds, each with a split of its own where the split is drawn, ± half of its "
+        "95 % interval (Student's t, so that three seeds give 2.48 standard deviations)"
+    )
+
+
+def _rules(table: Table) -> Iterable[str]:
+    if table.paper:
+        yield (
+            f"*{table.paper}* is the protocol of the paper, *clean* ours; see docs/protocols.md. "
+            "Numbers of the two are not comparable with one another. Popularity and chance are "
+            "given under both, in that order."
+        )
+        yield (
+            f"A cell more than {table.tolerance:g} points from print has a written reason in the "
+            "last column, or is listed below."
+        )
+    yield (
+        f"Every method chooses among {table.settings} settings, per dataset and protocol, on "
+        "validation with seed 0, in a search that never ranks the test part; only then is the cell "
+        "run. The round is chosen on validation as well. What was chosen stands below."
+    )
+    lengths = {(row.rounds, row.search_rounds) for row in table.rows if not row.free}
+    for length in sorted(lengths):
+        names = [row.name for row in table.rows if (row.rounds, row.search_rounds) == length]
+        yield f"Rounds {length[0]}, in the search {length[1]}: {', '.join(names)}."
+
+
+def _accelerated(results: Results) -> Iterable[str]:
+    """Which cells ran on a GPU, whose sums round otherwise than those of a CPU."""
+    where: dict[str, dict[str, None]] = {}
+    for cell in results.done:
+        if cell.device != "cpu":
+            where.setdefault(cell.dataset, {})[cell.row] = None
+    if where:
+        told = "; ".join(f"{data}: {', '.join(rows)}" for data, rows in where.items())
+        yield f"Cells of these rows ran on a GPU (`--device cuda`): {told}."
+
+
+# What stands in a cell: numbers over the finished seeds, or why there are none.
+
+
+def metric_text(metric: Metric) -> str:
+    """A metric as a heading.
+
+    >>> metric_text(("sampled99", "HR@10"))
+    'HR@10 1+99'
+    """
+    return f"{metric[1]} {CANDIDATES[metric[0]]}"
+
+
+def values_of(
+    results: Results, place: Place, metric: Metric, kind: Kind | None = None
+) -> list[float]:
+    """A metric over the finished seeds of a place, in percent; with `kind`, what the warm or the
+    unseen test items contribute to it."""
+    done, key = results.done_of(place), metric_key(metric)
+    if kind is None:
+        return [100 * cell.metrics[key] for cell in done]
+    parts = [getattr(cell.breakdown, kind).adds for cell in done if cell.breakdown is not None]
+    return [100 * adds[key] for adds in parts if key in adds]
+
+
+def cell_text(
+    results: Results,
+    place: Place,
+    metric: Metric,
+    kind: Kind | None = None,
+    *,
+    interval: bool = False,
+) -> str:
+    """The number with its deviation over seeds, or with its interval; or why there is none."""
+    values = values_of(results, place, metric, kind)
+    if not values:
+        cells = results.of(place)
+        return cells[0].status if cells and not isinstance(cells[0], DoneCell) else DASH
+    spread = Spread.of(values)
+    if spread.deviation is None:
+        return f"{spread.mean:.2f} (1)"
+    around = spread.half_width() if interval else spread.deviation
+    return f"{spread.mean:.2f} ± {around:.2f} ({spread.seeds})"
+
+
+# The tables of one dataset.
+
+
+def _compared(table: Table, data: Data, results: Results) -> str:
+    """One line per row and metric, print and both protocols side by side."""
+    columns = table.columns_of(data)
+    names: dict[Column, str] = {"paper": f"ours, {table.paper}", "clean": "ours, clean"}
+    heading = ["method", "metric", "print", *names.values(), "popularity", "chance", "why"]
+    lines = []
+    for row in table.rows_of(data):
+        said: set[str] = set()
+        for metric in table.metrics:
+            published = table.published.get((row.name, data.name, metric))
+            places = {column: Place(table, row, data, column) for column in columns}
+            texts = [
+                cell_text(results, places[column], metric) if column in places else DASH
+                for column in names
+            ]
+            why = []
+            for column, place in places.items():
+                reason = table.why.get((row.name, data.name, column))
+                if reason and far_from_published(results, place, metric):
+                    again = "as above" if reason in said else reason
+                    said.add(reason)
+                    why.append(f"{table.paper if column == 'paper' else column}: {again}")
+            references = [
+                " / ".join(_reference(results, place, name, metric) for place in places.values())
+                for name in ("popularity", "chance")
+            ]
+            shown = published.text if published else DASH
+            lines.append(
+                [row.name, metric_text(metric), shown, *texts, *references, "; ".join(why)]
+            )
+    return table_in_markdown(heading, lines)
+
+
+def _reference(results: Results, place: Place, name: str, metric: Metric) -> str:
+    """A reference, as the first finished run of the row has it."""
+    done = results.done_of(place)
+    if not done:
+        return DASH
+    reference = done[0].reference
+    values = reference.popularity if name == "popularity" else reference.chance
+    return f"{100 * values[metric_key(metric)]:.2f}"
+
+
+def _plain(table: Table, data: Data, results: Results) -> str:
+    """One line per row under clean, the references below."""
+    heading = ["method", *map(metric_text, table.metrics)]
+    lines = []
+    first: Place | None = None
+    for row in table.rows_of(data):
+        place = Place(table, row, data, "clean")
+        texts = [
+            cell_text(results, place, metric, interval=table.split_seeds)
+            for metric in table.metrics
+        ]
+        lines.append([row.name, *texts])
+        if first is None and results.done_of(place):
+            first = place
+    if first is not None:
+        for name in ("popularity", "chance"):
+            texts = [_reference(results, first, name, metric) for metric in table.metrics]
+            lines.append([f"*{name}* (reference)", *texts])
+    return table_in_markdown(heading, lines)
+
+
+def far_from_published(results: Results, place: Place, metric: Metric) -> bool:
+    """Whether a cell lies further from the published value than the table's tolerance."""
+    table = place.table
+    published = table.published.get((place.row.name, place.data.name, metric))
+    values = values_of(results, place, metric)
+    if published is None or not values:
+        return False
+    return abs(Spread.of(values).mean - published.mean) > table.tolerance
+
+
+def unexplained(table: Table, results: Results) -> list[str]:
+    """Cells that are far from the published value and have no written reason."""
+    found = []
+    for place in table.places:
+        far = [metric for metric in table.metrics if far_from_published(results, place, metric)]
+        if far and (place.row.name, place.data.name, place.column) not in table.why:
+            found.append(f"{place.key}: {' and '.join(metric_text(metric) for metric in far)}")
+    return found
+
+
+def seen_unseen_lines(table: Table, data: Data, results: Results) -> list[str]:
+    """What each kind of test item adds to the full-ranking numbers of a dataset; nothing for a
+    table that does not ask, or before its first cell."""
+    columns = table.columns_of(data)
+    names: dict[Column, str] = {"paper": table.paper or "", "clean": "clean"}
+    counts = {names[c]: count for c in columns if (count := _count(table, data, c, results))}
+    if not table.seen_unseen or not counts:
+        return []
+    if not any(unseen for unseen, _ in counts.values()):
+        return ["", "Every test item is in somebody's train."]
+    told = ", ".join(f"{unseen} of {all_} under {name}" for name, (unseen, all_) in counts.items())
+    parts = [(column, kind) for column in columns for kind in KINDS]
+    heading = ["method", "metric", *(f"{names[column]}, {kind}" for column, kind in parts)]
+    lines = [
+        [
+            row.name,
+            metric_text(metric),
+            *(cell_text(results, Place(table, row, data, c), metric, kind) for c, kind in parts),
+        ]
+        for row in table.rows_of(data)
+        for metric in table.metrics
+        if metric[0] == "full"
+    ]
+    return [
+        "",
+        f"### {data.name}: warm and unseen test items",
+        "",
+        f"What test items in somebody's train (warm) and in nobody's (unseen) add to the numbers "
+        f"above; the two sum to the whole. Unseen are {told}.",
+        "",
+        table_in_markdown(heading, lines),
+    ]
+
+
+def _count(table: Table, data: Data, column: Column, results: Results) -> tuple[int, int] | None:
+    """How many test items are unseen, and how many there are, in the first finished run."""
+    for row in table.rows_of(data):
+        for cell in results.done_of(Place(table, row, data, column)):
+            if cell.breakdown is not None:
+                unseen, warm = cell.breakdown.unseen.held_out, cell.breakdown.warm.held_out
+                return unseen, unseen + warm
+    return None
+
+
+def _cold_lines(table: Table, data: Data, results: Results) -> list[str]:
+    """What stands beside the numbers of a cold-start table: the list that is the same for
+    everybody, the deviation over draws of noise, items without content, the NDCG that papers
+    print. Nothing for tables that do not ask."""
+    if not table.cold:
+        return []
+    name, wrong = "Recall@20", "NDCG@20"
+    heading = ["method", f"{name}, same list for all", f"{name}, deviation over noise"]
+    heading += [f"{name}, items without content", f"{wrong} in index order (not comparable)"]
+    heading += ["generator, s a round"]
+    lines = []
+    shares: dict[str, float] = {}
+    for row in table.rows_of(data):
+        done = results.done_of(Place(table, row, data, "clean"))
+        found = [cell.cold for cell in done if cell.cold is not None]
+        if not found:
+            continue
+        shares = shares or dict(found[0].top_shares)
+        columns = [
+            [one.same_for_all[name] for one in found],
+            [one.draws[name].deviation for one in found if one.draws is not None],
+            [
+                one.without_content.metrics[name]
+                for one in found
+                if one.without_content is not None and name in one.without_content.metrics
+            ],
+            [one.ndcg_index_order[wrong] for one in found],
+        ]
+        seconds = [one.generator_seconds_a_round for one in found]
+        spent = [one for one in seconds if one is not None]
+        lines.append(
+            [
+                row.name,
+                *(_mean(values) for values in columns),
+                f"{np.mean(spent):.3f}" if spent else DASH,
+            ]
+        )
+    if not shares:
+        return []
+    held = ", ".join(f"{100 * share:.1f} % ({which})" for which, share in shares.items())
+    told = f"The most touched cold items hold this share of the test interactions: {held}."
+    beside = table_in_markdown(heading, lines)
+    return ["", f"### {data.name}: beside the numbers", "", told, "", beside]
+
+
+def _mean(values: Sequence[float]) -> str:
+    return f"{100 * Spread.of(values).mean:.2f} ({len(values)})" if values else DASH
+
+
+def _choices(table: Table, results: Results) -> str:
+    heading = ["method", "dataset", "protocol", "chosen", "validation", "tried", "by"]
+    lines = []
+    for place in table.places:
+        choice = results.choices.get(place.key)
+        if choice is None or choice.chosen is None:
+            continue
+        best = choice.tried[choice.chosen]
+        assert best.validation is not None  # a setting without a value is not chosen
+        value = f"{100 * best.validation:.2f}"
+        where = [place.row.name, place.data.name, place.column]
+        lines.append([*where, ", ".join(best.sets), value, len(choice.tried), choice.by])
+    return table_in_markdown(heading, lines) if lines else "Nothing yet."
+
+
+# One row against all others, in sentences that the numbers make.
+
+SIGNIFICANT = 0.05
+
+
+@dataclass
+class Standing:
+    """A row on one dataset: its mean over seeds, and the p-value of its difference from the row
+    that all are compared with, None where that was not tested."""
+
+    name: str
+    value: float
+    p: float | None = None
+    central: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} ({100 * self.value:.2f}{', central' if self.central else ''})"
+
+    def corrected(self, rows: int) -> float | None:
+        """Bonferroni over rows: what it says of one row needs no other row's runs, which may have
+        run on another machine."""
+        return None if self.p is None else min(1.0, rows * self.p)
+
+
+def verdict(table: Table, results: Results, out: Path) -> list[str]:
+    """For each dataset and metric of the full ranking: what is above the row `against`, and what
+    that row is above of, tested user by user; nothing for tables that have no such row."""
+    if table.against is None or not results.done:
+        return []
+    said = []
+    for data in table.datasets:
+        done = {
+            row.name: sorted(cells, key=lambda cell: cell.seed)
+            for row in table.rows_of(data)
+            if (cells := results.done_of(Place(table, row, data, "clean")))
+        }
+        ran = set(done)
+        if table.against not in done:
+            said.append(f"{data.name}: {table.against} was not run, so nothing is said.")
+            continue
+        own = done.pop(table.against)
+        for metric in table.metrics:
+            if metric[0] == "full" and done:
+                base = _standing(own, metric)
+                others = [_standing(cells, metric) for cells in done.values()]
+                highest = max(row.value for row in others)
+                for row in others:
+                    if row.value > base.value or row.value == highest:  # what the sentence names
+                        row.p = p_value(results, out, metric[1], own, done[row.name])
+                said.append(f"{data.name}, {metric[1]}: {sentence(base, others, own[0].users)}")
+        if absent := [row.name for row in table.rows_of(data) if row.name not in ran]:
+            said.append(f"{data.name}: not in this comparison, because not run: {_and(absent)}.")
+    return said
+
+
+def _standing(cells: Sequence[DoneCell], metric: Metric) -> Standing:
+    values = [cell.metrics[metric_key(metric)] for cell in cells]
+    return Standing(cells[0].row, float(np.mean(values)), central=cells[0].kind == "central")
+
+
+def sentence(own: Standing, others: Sequence[Standing], users: int) -> str:
+    """What beats a row, and whether significantly.
+
+    >>> ease = Standing("ease", 0.4, 0.0005, central=True)
+    >>> print(sentence(Standing("ours", 0.3), [ease, Standing("fedmf", 0.2, 0.4)], users=9))
+    ease (40.00, central) is above ours (30.00), beyond luck over 9 users (Bonferroni over 2 rows: \
+ease p 0.001). No federated method is above it.
+    """
+    ranked = sorted(others, key=lambda row: -row.value)
+    above = [row for row in ranked if row.value > own.value]
+    rows = f"Bonferroni over {len(ranked)} rows"
+    if not above:
+        nearest = ranked[0]
+        p = nearest.corrected(len(ranked))
+        told = p is not None and p < SIGNIFICANT
+        words = "and the two can be told apart" if told else "but the two cannot be told apart"
+        tested = f"{words} over {users} users (p {p_text(p)}, {rows})"
+        tested = "not tested, because its runs are not here" if p is None else tested
+        return f"nothing is above {own}; the nearest is {nearest}, {tested}."
+    values = {row.name: row.corrected(len(ranked)) for row in above}
+    clear = {name: p for name, p in values.items() if p is not None and p < SIGNIFICANT}
+    untested = [name for name, p in values.items() if p is None]
+    text = f"{_and([str(row) for row in above])} {'is' if len(above) == 1 else 'are'} above {own}, "
+    if clear:
+        which = "" if len(clear) == len(above) else f"{_and(list(clear))} "
+        each = ", ".join(f"{name} p {p_text(p)}" for name, p in clear.items())
+        text += f"{which}beyond luck over {users} users ({rows}: {each})"
+    elif len(untested) < len(above):
+        text += f"but none beyond luck over {users} users ({rows})"
+    if untested:
+        text += "; " if not text.endswith(", ") else ""
+        text += f"not tested, because the runs are not here: {_and(untested)}"
+    text += "."
+    if all(row.central for row in above):
+        text += " No federated method is above it."
+    return text
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def p_value(
+    results: Results,
+    out: Path,
+    metric: str,
+    against: Sequence[DoneCell],
+    cells: Sequence[DoneCell],
+) -> float | None:
+    """Of a row's difference from the row `against`, before any correction; None where the runs are
+    not here and nobody has tested them."""
+    key = f"{cells[0].row} | {cells[0].dataset} | {metric}"
+    runs, others = (tuple(cell.folder for cell in several) for several in (cells, against))
+    known = results.tests.get(key)
+    if known is None or known.runs != runs or known.against != others:
+        if not all(RunFolder(out / run).finished for run in (*runs, *others)):
+            return None
+        both = [_entrant(out, against), _entrant(out, cells)]
+        difference = tabulate(both, metric, both[0].name).rows[1].difference
+        assert difference is not None  # it is not the row that is tested against
+        known = results.tests[key] = PairedTest(p=difference.p_value, runs=runs, against=others)
+    return known.p
+
+
+def _entrant(out: Path, cells: Sequence[DoneCell]) -> Entrant:
+    folders = tuple(out / cell.folder for cell in cells)
+    experiments = tuple(RunFolder(folder).experiment() for folder in folders)
+    return Entrant(cells[0].row, experiments, folders)

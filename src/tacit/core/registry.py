@@ -1,0 +1,156 @@
+"""The names of parts: what TOML calls them. A part registers where it is defined."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import is_dataclass
+from functools import cache
+from typing import Any, TypeVar, overload
+
+from tacit.errors import TacitError
+from tacit.names import Names
+
+PartClass = TypeVar("PartClass", bound=type)
+
+# The part of each slot that a method has unless it says another.
+DEFAULTS = {
+    "items": "id_only",
+    "sync": "replace",
+    "local": "joint",
+    "objective": "bce",
+    "channel": "dense",
+    "server": "mean",
+}
+
+# Which module registers which names. A test holds this list to what the modules really register.
+BUILT_IN = {
+    "tacit.core.method": ("federated",),
+    "tacit.methods.controls": ("popularity", "random", "unseen_first", "mean_profile"),
+    "tacit.methods.closed_forms": ("ease", "pure_svd", "fedspectral", "fedease"),
+    "tacit.methods.central_trained": ("mf", "ncf", "neumf"),
+    "tacit.methods.fcf_als": ("fcf_als",),
+    "tacit.methods.feddae": ("feddae",),
+    "tacit.methods.metamf": ("metamf",),
+    "tacit.methods.fedpergnn": ("fedpergnn",),
+    "tacit.parts.backbones": ("dot", "linear_head", "shared_mlp", "mlp_head", "neural_mf"),
+    "tacit.parts.items": ("id_only", "appended"),
+    "tacit.parts.mixture": ("mixture",),
+    "tacit.parts.views": (
+        "sum_view",
+        "perceptron_view",
+        "gate_view",
+        "true_gate_view",
+        "attention_view",
+        "single_view",
+    ),
+    "tacit.parts.sync": ("replace", "isolated", "additive", "proximal", "anchored"),
+    "tacit.parts.guidance": ("guidance",),
+    "tacit.parts.contrast": ("group_kept",),
+    "tacit.parts.local": ("joint", "alternate", "reconstruct", "held"),
+    "tacit.core.optim": ("sgd", "adam"),
+    "tacit.parts.objectives": ("bce", "pairwise"),
+    "tacit.parts.channel": ("dense", "clip", "gaussian", "laplace"),
+    "tacit.parts.server": ("mean", "server_steps", "tables_beside"),
+    "tacit.parts.graph": ("graph_mean",),
+    "tacit.parts.clusters": ("cluster_mean",),
+    "tacit.parts.cold.diffusion": ("diffusion", "corrected"),
+    "tacit.parts.cold.mapping": ("mapping",),
+    "tacit.parts.cold.simple": ("ridge", "nearest", "random_rows", "no_row"),
+}
+
+
+def _origin(part: type) -> tuple[str, str]:
+    return part.__module__, part.__qualname__
+
+
+def _accept(name: str, part: Any) -> type:
+    if not isinstance(part, type) or not is_dataclass(part):
+        raise TacitError(
+            f"{getattr(part, '__name__', part)!r} is no dataclass, so its settings cannot be "
+            "written down; register a class with @dataclass(frozen=True)."
+        )
+    taken = part_name(part)
+    if taken not in (None, name) and name not in PARTS:
+        raise TacitError(
+            f"{part.__qualname__} has the name {taken!r} already; use that one, or register a "
+            "class of its own."
+        )
+    return part
+
+
+PARTS: Names[type] = Names("part", "tacit.parts", BUILT_IN, _accept, _origin)
+
+
+@overload
+def register(name: str) -> Callable[[PartClass], PartClass]: ...
+@overload
+def register(name: str, part: PartClass) -> PartClass: ...
+def register(name: str, part: Any = None) -> Any:
+    """Give a part a name, so that a run with it can be written down and opened again.
+
+    Write it above the class, or call it with the class. For a part of your own, do so in every
+    program that trains or opens such runs; `--import` brings it to the command line. A name or a
+    class that is taken is refused; the same definition may be registered again, as a notebook does
+    when a cell is run twice.
+
+    >>> from dataclasses import dataclass
+    >>> from tacit.parts.objectives import BinaryCrossEntropy
+    >>> @register("documented_loss")
+    ... @dataclass(frozen=True)
+    ... class DocumentedLoss(BinaryCrossEntropy):
+    ...     focus: float = 2.0
+    >>> part("documented_loss").__name__, part_name(DocumentedLoss)
+    ('DocumentedLoss', 'documented_loss')
+    >>> register("bce", DocumentedLoss)
+    Traceback (most recent call last):
+    tacit.errors.TacitError: A part named 'bce' is there already: BinaryCrossEntropy of \
+tacit.parts.objectives; choose another name.
+    >>> del PARTS["documented_loss"]
+    """
+    if part is None:
+        return lambda defined: register(name, defined)
+    PARTS[name] = part
+    return part
+
+
+def part(name: str) -> type:
+    """The class of that name.
+
+    >>> part("replace").__name__
+    'Replace'
+    """
+    if name not in PARTS:
+        raise PARTS.unknown(name)
+    return PARTS[name]
+
+
+def part_name(part: type) -> str | None:
+    """The name of a class; None where it has none.
+
+    >>> from tacit.parts.sync import Replace
+    >>> part_name(Replace), part_name(int)
+    ('replace', None)
+    """
+    return next((name for name, known in PARTS.loaded().items() if known is part), None)
+
+
+@cache
+def default(slot: str) -> Any:
+    """The part that a slot of a method has unless it is given another.
+
+    >>> default("sync"), default("channel")
+    (Replace(keep=False), (Dense(),))
+    """
+    value = part(DEFAULTS[slot])()
+    return (value,) if slot == "channel" else value
+
+
+def registration(part: type) -> str:
+    """The line that registers a class.
+
+    >>> registration(part("mean"))
+    'from tacit import register; register("mean", Mean)'
+    """
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", part.__name__).lower()
+    return f'from tacit import register; register("{words}", {part.__name__})'

@@ -1,0 +1,505 @@
+"""Tables made again: the budget holds, finished cells are reused, and no choice sees the test."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from lab.definition import Data, Overrides, Place, Published, Row, Table, load_table, table_names
+from lab.fill import Filling
+from lab.render import as_markdown, cell_text, seen_unseen_lines, unexplained
+from lab.results import KINDS, Cell, DoneCell, References, Results, Share, Shares, undone
+from tacit.engines.cohort import CohortEngine
+from tacit.errors import TacitError
+from tacit.evaluation.ranking import DivergedError
+from tacit.experiment.amounts import DASH
+from tacit.experiment.callbacks import Callback
+from tacit.experiment.prepare import Prepared, prepare
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import RunInterruptedError
+from tacit.study import search as search_module
+from tacit.study import study as study_module
+from tacit.study.search import Choice, search
+from tacit.study.study import digest
+
+TABLES = {name: load_table(name) for name in table_names()}
+
+
+def rates(*pairs: tuple[float, float]) -> tuple[Overrides, ...]:
+    """Settings of methods that step a model and items."""
+    fields = ("local.model.rate={0}", "local.items.rate={0}", "local.items.per_item={1}")
+    return tuple(tuple(field.format(*pair) for field in fields) for pair in pairs)
+
+
+HIT, GAIN = ("full", "HR@10"), ("full", "NDCG@10")
+FEDMF = Row(
+    "fedmf",
+    "fedmf",
+    settings=rates((0.1, 5.0), (0.1, 20.0)),
+    rounds=4,
+    search_rounds=2,
+    evaluate_every=2,
+)
+POPULARITY = Row(
+    "popularity",
+    "popularity",
+    rounds=1,
+    search_rounds=1,
+    evaluate_every=1,
+    seeded=False,
+    free=True,
+)
+FEW = Table(
+    name="few",
+    title="Few",
+    rows=(FEDMF, POPULARITY),
+    datasets=(Data("planted"),),
+    metrics=(HIT, GAIN),
+    settings=2,
+    paper="pfedrec",
+    published={("fedmf", "planted", HIT): Published(99.0)},
+)
+
+
+@dataclass
+class Clock:
+    """Stands still, except that a round takes `pace` seconds."""
+
+    pace: float = 10.0
+    now: float = 0.0
+    stop_at: int = -1  # the round in all at which somebody presses Ctrl-C
+    rounds: list[str] = field(default_factory=list)
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Moves(Callback):
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+
+    def round(self, number: int, loss: float | None) -> None:
+        self.clock.now += self.clock.pace
+        self.clock.rounds.append(number)
+        if len(self.clock.rounds) == self.clock.stop_at:
+            raise KeyboardInterrupt
+
+
+def filling(table: Table, out: Path, clock: Clock, **changes: Any) -> Filling:
+    options: dict[str, Any] = {"budget": 1000.0, "seeds": 2} | changes
+    return Filling(table, out, **options, callbacks=Moves(clock), clock=clock)
+
+
+def place_of(table: Table, row: Row = FEDMF, column: Any = "clean") -> Place:
+    return Place(table, row, table.datasets[0], column)
+
+
+def states(results: Results) -> dict[str, str]:
+    return {key: cell.status for key, cell in results.cells.items()}
+
+
+def done(results: Results, key: str) -> DoneCell:
+    cell = results.cells[key]
+    assert isinstance(cell, DoneCell)
+    return cell
+
+
+def test_the_budget_holds_and_the_next_call_goes_on(tmp_path: Path) -> None:
+    clock = Clock()
+    # fedmf has 2 x 2 rounds of search and 4 of a run under both protocols, 160 s, popularity 20 s;
+    # what is begun at 180 s is stopped at 190 s, after a round
+    results = filling(FEW, tmp_path, clock, budget=189.0).fill()
+    assert clock.now == 190.0
+    assert states(results) == {
+        "fedmf | planted | paper | seed 0": "done",
+        "fedmf | planted | paper | seed 1": "not run yet (The budget ended after round 1)",
+        "fedmf | planted | clean | seed 0": "done",
+        "fedmf | planted | clean | seed 1": "not run yet",
+        "popularity | planted | paper | seed 0": "done",
+        "popularity | planted | clean | seed 0": "done",
+    }
+    stored = json.loads((tmp_path / "table-few.json").read_text())
+    assert {key: cell["status"] for key, cell in stored["cells"].items()} == states(results)
+    stamps = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("run.json")}
+    assert len(stamps) == 4
+
+    again = filling(FEW, tmp_path, clock, budget=200.0).fill()
+    assert clock.now == 190.0 + 2 * 40.0  # two runs, no search; too short for a checkpoint
+    assert set(states(again).values()) == {"done"}
+    assert all(path.stat().st_mtime_ns == stamp for path, stamp in stamps.items())
+    assert again.choices == results.choices
+
+    filling(FEW, tmp_path, clock, budget=1.0).fill()  # finished cells cost nothing
+    assert clock.now == 270.0
+
+
+def test_the_same_experiment_in_two_tables_is_run_once(tmp_path: Path) -> None:
+    clock = Clock()
+    one = filling(FEW, tmp_path / "few", clock, seeds=1).fill()
+    spent = clock.now
+    other_name = replace(FEDMF, name="matrix factorisation")
+    others = replace(FEDMF, name="others", settings=rates((0.1, 4.0), (0.1, 16.0)))
+    more = replace(FEW, name="more", rows=(other_name, others), published={})
+    stale = Results.read("more", tmp_path / "more" / "table-more.json")
+    old = Choice(digest="old", by="validation", chosen=1)
+    stale.choices["matrix factorisation | planted | clean"] = old
+    stale.write()
+    two = filling(more, tmp_path / "more", clock, seeds=2, reuse=[one.path.parent])
+    results = two.fill()
+    assert set(states(results).values()) == {"done"}
+    # four runs of the row that is new, with its two searches, and the second seed of the known one
+    assert clock.now == spent + 2 * 2 * 20.0 + 4 * 40.0 + 2 * 40.0
+    for column in ("paper", "clean"):
+        known = done(one, f"fedmf | planted | {column} | seed 0")
+        taken = done(results, f"matrix factorisation | planted | {column} | seed 0")
+        assert taken.metrics == known.metrics
+        mark = results.choices[f"matrix factorisation | planted | {column}"].digest
+        assert mark == one.choices[f"fedmf | planted | {column}"].digest
+    assert not list(tmp_path.rglob("*.part"))
+
+
+def test_first_seeds_come_first_and_the_plan_is_said(tmp_path: Path) -> None:
+    said: list[str] = []
+    filling(FEW, tmp_path, Clock(), report=said.append).fill()
+    assert said[0] == "plan      6 cells, 0 finished, 0 cannot run; 6 are to be run"
+    new = list(dict.fromkeys(line for line in said if line.startswith("cell ")))
+    assert [line.removeprefix("cell      ").removesuffix(": done") for line in new] == [
+        "fedmf | planted | paper | seed 0",
+        "fedmf | planted | clean | seed 0",
+        "popularity | planted | paper | seed 0",
+        "popularity | planted | clean | seed 0",
+        "fedmf | planted | paper | seed 1",
+        "fedmf | planted | clean | seed 1",
+    ]
+
+
+def test_a_search_that_is_stopped_at_the_budget_goes_on(tmp_path: Path) -> None:
+    clock = Clock(pace=1000.0)
+    results = filling(FEW, tmp_path, clock, budget=2500.0, only="fedmf | planted | clean").fill()
+    assert clock.now == 3000.0  # the first round of the second setting passes the end
+    assert states(results)["fedmf | planted | clean | seed 0"].startswith("not run yet (The budget")
+    assert len(results.choices["fedmf | planted | clean"].tried) == 1
+    assert states(results)["fedmf | planted | paper | seed 0"] == "not run (left out by --only)"
+
+    clock.pace = 10.0
+    later = filling(FEW, tmp_path, clock, only="fedmf | planted | clean").fill()
+    assert clock.now == 3000.0 + 20.0 + 2 * 40.0
+    assert states(later)["fedmf | planted | clean | seed 1"] == "done"
+
+
+def test_two_workers_give_the_same_table(tmp_path: Path) -> None:
+    one = filling(FEW, tmp_path / "one", Clock()).fill()
+    two = Filling(FEW, tmp_path / "two", seeds=2, workers=2).fill()
+    assert set(states(two).values()) == {"done"}
+    for key in one.cells:
+        assert done(two, key).metrics == done(one, key).metrics, key
+        assert done(two, key).sets == done(one, key).sets
+    for key, choice in one.choices.items():  # chosen once, by the first job of each place
+        assert [t.validation for t in two.choices[key].tried] == [
+            t.validation for t in choice.tried
+        ]
+
+
+def test_ctrl_c_leaves_whole_files_and_the_same_command_continues(tmp_path: Path) -> None:
+    clock = Clock(stop_at=15)  # in the run of the second fedmf cell, after its search
+    with pytest.raises(
+        RunInterruptedError, match=r"fedmf \| planted \| clean \| seed 0; give the same command"
+    ):
+        filling(FEW, tmp_path, clock).fill()
+    stored = json.loads((tmp_path / "table-few.json").read_text())
+    assert sum(cell["status"] == "done" for cell in stored["cells"].values()) == 1
+    assert "chosen" in stored["choices"]["fedmf | planted | clean"]
+    assert (tmp_path / "table-few.md").is_file()
+    assert set(states(filling(FEW, tmp_path, clock).fill()).values()) == {"done"}
+
+
+class Untouchable:
+    def __getattr__(self, name: str) -> Any:
+        raise AssertionError(f"somebody looked at {name} of the test part")
+
+
+def test_no_choice_looks_at_the_test_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    def blind(experiment: Any) -> Prepared:
+        prepared = prepare(experiment)
+        split = replace(prepared.split, test=Untouchable())  # type: ignore[arg-type]
+        return Prepared(prepared.dataset, split)
+
+    monkeypatch.setattr(search_module, "prepare", blind)
+    place = place_of(FEW)
+    choice = search({s: place.experiment(s, 0, search=True) for s in place.settings})
+    values = [one.validation for one in choice.tried]
+    assert len(values) == len(FEDMF.settings)
+    assert values[0] != values[1]
+    assert choice.chosen == values.index(max(v for v in values if v is not None))
+    assert [one.sets for one in choice.tried] == list(FEDMF.settings)
+
+
+def test_settings_are_chosen_before_a_cell_is_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = filling(FEW, tmp_path, Clock(), seeds=1, only="fedmf")
+    run, seen = study_module.run, []
+
+    def checked(experiment: Any, out: Path, **options: Any) -> Any:
+        column = "clean" if experiment.protocol.is_clean else "paper"
+        choice = few.results.choices[f"fedmf | planted | {column}"]
+        rate = experiment.method.local.items.per_item
+        assert choice.chosen is not None
+        assert f"local.items.per_item={rate}" in choice.tried[choice.chosen].sets
+        seen.append(column)
+        return run(experiment, out, **options)
+
+    monkeypatch.setattr(study_module, "run", checked)
+    few.fill()
+    assert seen == ["paper", "clean"]
+
+
+def test_a_choice_that_diverges_in_the_longer_run_makes_room_for_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, seen = study_module.run, []
+
+    def wild(experiment: Any, *arguments: Any, **options: Any) -> Any:
+        seen.append(experiment.method.local.items.per_item)
+        if len(seen) == 1:
+            raise DivergedError("Not numbers.")
+        return run(experiment, *arguments, **options)
+
+    monkeypatch.setattr(study_module, "run", wild)
+    only = "fedmf | planted | clean"
+    results = filling(FEW, tmp_path, Clock(), seeds=1, only=only).fill()
+    assert sorted(seen) == [5.0, 20.0]
+    assert states(results)[f"{only} | seed 0"] == "done"
+    tried = results.choices[only].tried
+    assert sum(one.before_it_diverged is not None for one in tried) == 1
+    assert Results.read("few", results.path).choices == results.choices
+    assert as_markdown(FEW, results, tmp_path)
+
+
+@pytest.mark.parametrize("after", [1, 2], ids=["in the search", "in the run"])
+def test_a_gpu_without_room_is_no_divergence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, after: int
+) -> None:
+    play = CohortEngine.round
+
+    def cramped(engine: Any, algorithm: Any, train: Any, state: Any, *rest: Any) -> None:
+        if state.round_number == after:
+            raise torch.OutOfMemoryError("Tried to allocate 22.77 GiB")
+        play(engine, algorithm, train, state, *rest)
+
+    cell = "fedmf | planted | clean | seed 0"
+    with monkeypatch.context() as patch:
+        patch.setattr(CohortEngine, "round", cramped)
+        results = filling(FEW, tmp_path, Clock(), seeds=1, only="clean").fill()
+    assert states(results)[cell].startswith("not run (The memory of cpu ran out")
+    assert states(results)["popularity | planted | clean | seed 0"] == "done"  # others go on
+    choice = results.choices.get("fedmf | planted | clean")
+    tried = choice.tried if choice else ()
+    assert [one.validation is None for one in tried] == [False] * (2 if after == 2 else 0)
+    again = filling(FEW, tmp_path, Clock(), seeds=1, only="clean").fill()
+    assert states(again)[cell] == "done"
+
+
+def test_a_changed_definition_begins_anew(tmp_path: Path) -> None:
+    filling(FEW, tmp_path, Clock(), seeds=1, only="clean").fill()
+    longer = replace(FEW, rows=(replace(FEDMF, rounds=6), POPULARITY))
+    clock = Clock()
+    results = filling(longer, tmp_path, clock, seeds=1, only="clean").fill()
+    assert done(results, "fedmf | planted | clean | seed 0").rounds_run == 6
+    assert clock.now == 60.0  # the search is the same, popularity too
+
+
+def test_what_cannot_run_is_written_with_its_reason(tmp_path: Path) -> None:
+    rows = (
+        replace(FEDMF, name="nobody", method="no_such"),
+        replace(FEDMF, name="wrong", settings=(("local.modle.rate=1",), ("local.model.rate=2",))),
+        replace(FEDMF, name="wild", settings=rates((1e15, 1e10), (1e16, 1e10))),
+    )
+    table = replace(FEW, rows=rows, published={}, paper=None)
+    found = states(filling(table, tmp_path, Clock(), seeds=1).fill())
+    assert found["nobody | planted | clean | seed 0"] == "not run (no such method here: no_such)"
+    assert found["wrong | planted | clean | seed 0"].startswith("not run (Cannot set 'local.modle")
+    assert found["wild | planted | clean | seed 0"].startswith("not run (Every setting diverged")
+    text = (tmp_path / "table-few.md").read_text()
+    assert "| nobody | not run (no such method here: no_such) |" in text
+
+
+def made_up(place: Place, seed: int, percent: float, **more: Any) -> DoneCell:
+    both = {"full HR@10": percent / 100, "full NDCG@10": 0.0}
+    return DoneCell(
+        row=place.row.name,
+        dataset=place.data.name,
+        column=place.column,
+        seed=seed,
+        protocol="clean",
+        split="by time",
+        sets=(),
+        rounds_run=4,
+        selected_round=4,
+        validation=0.5,
+        metrics=both,
+        reference=References(popularity=both, chance=both),
+        users=300,
+        masked_test_items=0,
+        engine="loop",
+        seconds=1.0,
+        versions={},
+        folder=f"runs/{place.column}-seed{seed}-0123456789",
+        **more,
+    )
+
+
+def with_cells(table: Table, cells: dict[str, DoneCell | Cell], seeds: int = 1) -> Results:
+    return Results(path=Path("few.json"), table=table.name, seeds=seeds, cells=cells)
+
+
+def test_reasons_are_shown_only_far_from_print(tmp_path: Path) -> None:
+    reason = "a reason in words"
+    table = replace(FEW, why={("fedmf", "planted", "paper"): reason}, tolerance=2.0)
+    place = place_of(table, column="paper")
+    cells: dict[str, DoneCell | Cell] = {}
+    for percent, far in ((97.5, False), (96.5, True)):  # published is 99
+        cells = {place.cell(0): made_up(place, 0, percent)}
+        assert (reason in as_markdown(table, with_cells(table, cells), tmp_path)) == far
+        assert unexplained(table, with_cells(table, cells)) == []
+        bare = unexplained(replace(table, why={}), with_cells(table, cells))
+        assert bare == (["fedmf | planted | paper: HR@10 full"] if far else [])
+    cells[place.cell(1)] = made_up(place, 1, 98.5)
+    assert cell_text(with_cells(table, cells), place, HIT) == "97.50 ± 1.41 (2)"
+    # Student's t with one degree of freedom: 12.71 · 1.41 / √2
+    text = cell_text(with_cells(table, cells), place, HIT, interval=True)
+    assert text == "97.50 ± 12.71 (2)"
+    plain = replace(FEW, paper=None, published={})
+    clean = place_of(plain)
+    two = {clean.cell(n): made_up(clean, n, value) for n, value in enumerate((96.5, 98.5))}
+    assert "97.50 ± 1.41 (2)" in as_markdown(plain, with_cells(plain, {**two}, 2), tmp_path)
+    split = replace(plain, split_seeds=True)
+    drawn = as_markdown(split, with_cells(split, {**two}, 2), tmp_path)
+    assert "97.50 ± 12.71 (2)" in drawn
+    assert "95 % interval" in drawn
+    left = with_cells(table, {place.cell(0): undone(place, 0, "not run yet")})
+    assert cell_text(left, place, HIT) == "not run yet"
+    assert unexplained(table, left) == []
+
+
+def test_seen_and_unseen_test_items_stand_apart_and_sum_to_the_whole(tmp_path: Path) -> None:
+    asked = replace(FEW, seen_unseen=True)
+    place = place_of(asked)
+    shares = Shares(
+        warm=Share(held_out=3, adds={"full HR@10": 0.3, "full NDCG@10": 0.0}),
+        unseen=Share(held_out=2, adds={"full HR@10": 0.1, "full NDCG@10": 0.0}),
+    )
+    results = with_cells(asked, {place.cell(0): made_up(place, 0, 40.0, breakdown=shares)})
+    text = as_markdown(asked, results, tmp_path)
+    assert (
+        "| method | metric | pfedrec, warm | pfedrec, unseen | clean, warm | clean, unseen |"
+        in text
+    )
+    assert f"| fedmf | HR@10 full | {DASH} | {DASH} | 30.00 (1) | 10.00 (1) |" in text
+    assert "Unseen are 2 of 5 under clean." in text
+    assert "warm" not in as_markdown(FEW, results, tmp_path)
+    assert seen_unseen_lines(asked, FEW.datasets[0], with_cells(asked, {})) == []
+
+    results = filling(asked, tmp_path, Clock(), seeds=1, only="clean").fill()
+    assert len(results.done) == 2
+    for cell in results.done:
+        assert cell.breakdown is not None
+        adds = [getattr(cell.breakdown, kind).adds for kind in KINDS]
+        whole = sum(part.get("full HR@10", 0.0) for part in adds)
+        assert whole == pytest.approx(cell.metrics["full HR@10"])
+    text = (tmp_path / "table-few.md").read_text()
+    assert "Every test item is in somebody's train." in text  # so is all of the planted data
+
+
+def test_the_sentence_about_one_row_comes_from_the_numbers(tmp_path: Path) -> None:
+    random = replace(POPULARITY, name="random", method="random")
+    rows = (random, POPULARITY, replace(POPULARITY, name="gone", method="gone"))
+    table = replace(FEW, rows=rows, published={}, paper=None, against="random")
+    filling(table, tmp_path, Clock(), seeds=1).fill()
+    text = (tmp_path / "table-few.md").read_text()
+    said = [line for line in text.splitlines() if line.startswith("- planted")]
+    assert said[0].startswith("- planted, HR@10: popularity (")
+    assert "central) is above random (" in said[0]
+    assert said[0].endswith("No federated method is above it.")
+    assert said[-1] == "- planted: not in this comparison, because not run: gone."
+
+
+def test_publishing_writes_the_same_files_elsewhere(tmp_path: Path) -> None:
+    place = tmp_path / "docs"
+    with pytest.raises(TacitError, match="no folder"):
+        filling(FEW, tmp_path, Clock(), publish=place)
+    place.mkdir()
+    filling(FEW, tmp_path / "out", Clock(), seeds=1, only="popularity", publish=place).fill()
+    for name in ("table-few.md", "table-few.json"):
+        assert (place / name).read_text() == (tmp_path / "out" / name).read_text()
+    assert sorted(path.name for path in place.iterdir()) == ["table-few.json", "table-few.md"]
+    assert str(tmp_path) not in (place / "table-few.json").read_text()
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_rows_with_noise_say_that_nothing_is_guaranteed(table: Table) -> None:
+    for row in table.rows:
+        built = resolve(row.method, plugins=row.plugins, sets=row.sets).method
+        links = getattr(built, "channel", ())
+        noisy = any("noise" in link.gives for link in links) or getattr(built, "laplace", 0)
+        assert bool(noisy) == ("(no guarantee)" in row.name), row.name
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_every_row_of_a_real_table_tries_as_many_settings(table: Table) -> None:
+    ablation = all(row.free for row in table.rows)  # every row has the same fixed settings
+    assert table.settings == 1 if ablation else 4 <= table.settings <= 6
+    nothing_to_choose = ("popularity", "random", "unseen_first", "mean_profile")
+    for row in table.rows:
+        if row.free:
+            assert ablation or row.method in nothing_to_choose
+        else:
+            for tried in (row.settings, *(settings for _, settings in row.settings_on)):
+                assert len(set(tried)) == table.settings, row.name
+            assert {name for name, _ in row.settings_on} <= {data.name for data in table.datasets}
+        assert row.search_rounds <= row.rounds
+        shorter = row.search_rounds < row.rounds
+        assert not shorter or row.search_rounds % row.evaluate_every == 0, row.name
+
+
+@pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
+def test_every_setting_of_a_real_table_exists_and_differs(table: Table) -> None:
+    for place in table.places:
+        assert place.row.absent is None
+        tried = [place.experiment(setting, 0) for setting in place.settings]
+        assert len({digest(one) for one in tried}) == len(place.settings), place.key
+        expected = "clean" if place.column == "clean" else table.paper
+        assert {one.protocol.name for one in tried} == {expected}
+
+
+def test_both_columns_hold_out_the_same_items_where_one_is_set_beside_the_other() -> None:
+    for table in TABLES.values():
+        for data in table.datasets:
+            if table.columns_of(data) == ("paper", "clean"):
+                row = table.rows[0]
+                paper, clean = (
+                    Place(table, row, data, column).experiment(row.settings[0], 0)
+                    for column in table.columns_of(data)
+                )
+                assert paper.protocol.split == clean.protocol.split
+
+
+def test_a_mistake_in_a_table_is_one_sentence(tmp_path: Path) -> None:
+    from lab.definition import HOME, read_table
+
+    good = (HOME / "pfedrec-main.toml").read_text()
+    for change, said in (
+        (("settings = 4", "settings = 5"), "tries 4 settings and not 5; every row tries as many"),
+        (('tried = "linear"', 'tried = "linaer"'), "cannot be read: 'linaer'"),
+        (('method = "ncf"', 'methd = "ncf"'), "rows.0.method"),
+        (("[[why]]", "[[why]"), "cannot be read: "),
+    ):
+        path = tmp_path / "pfedrec-main.toml"
+        path.write_text(good.replace(*change))
+        with pytest.raises(TacitError, match=said):
+            read_table(path)
