@@ -239,6 +239,7 @@ def overriding(part: Any, name: str, override: Override) -> Any:
     written = {name: override(getattr(parent, name))}
     if name == "weight":
         written["tells_examples"] = True  # a weight sees only what clients say that they tell
+        written["largest_weight"] = 1.0  # noise is refused where nobody says how much they count
     changed = type(f"Other{parent.__name__}", (parent,), written)
     return changed(**{field.name: getattr(part, field.name) for field in fields(part)})
 

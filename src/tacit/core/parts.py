@@ -17,7 +17,7 @@ from torch import Tensor
 
 from tacit.core.algorithm import Declared
 from tacit.core.optim import Optimiser
-from tacit.core.types import ITEMS, Initializer, Params, Part, Phase
+from tacit.core.types import ITEMS, Initializer, Params, Part, Phase, written_by
 from tacit.data.dataset import Modalities
 
 
@@ -428,7 +428,7 @@ class Server(Part):
     def largest_weight(self) -> float | None:
         """The most that `weight` gives, which is enforced; None where nothing bounds it. A class
         that writes its own `weight` says this too."""
-        return 1.0 if type(self).weight is Server.weight else None
+        return 1.0 if written_by(self, "weight") is Server else None
 
     def with_steps(self, items: Optimiser, encoder: Optimiser) -> Server:
         """The same server with steps of its own along gradients, where it can have them."""

@@ -66,6 +66,20 @@ class Part:
         """Refuse settings that make no sense, alone or beside the other parts of the method."""
 
 
+def written_by(part: object, name: str) -> type:
+    """The class that wrote a behaviour: a part's own, or the one that it inherits it from.
+
+    >>> class Parent(Part):
+    ...     def weight(self):
+    ...         return 1.0
+    >>> class Child(Parent):
+    ...     pass
+    >>> written_by(Child(), "weight").__name__
+    'Parent'
+    """
+    return next(kind for kind in type(part).__mro__ if name in vars(kind))
+
+
 @dataclass(frozen=True)
 class Task:
     """What parts may depend on: two sizes, and the content of the catalogue.

@@ -10,6 +10,7 @@ from tacit.core.fit import CompositionError, Use
 from tacit.core.optim import Adam, Optimiser, Sgd
 from tacit.core.parts import GradientRule, Server, ServerRule, TableRule
 from tacit.core.registry import register
+from tacit.core.types import written_by
 from tacit.errors import TacitError
 from tacit.parts.graph import GraphMean
 
@@ -48,7 +49,7 @@ class Weighted(ServerRule):
 
     @property
     def largest_weight(self) -> float | None:
-        if type(self).weight is not Weighted.weight:
+        if written_by(self, "weight") is not Weighted:
             return None  # a subclass may weigh in a way of its own
         return 1.0 if self.weights == "uniform" or self.cap is not None else None
 
