@@ -188,7 +188,7 @@ class Sent:
 
 @dataclass(frozen=True)
 class Disclosure:
-    """What leaves a device. It is derived from what clients send, so it cannot say less.
+    """What leaves a device, derived from what a method declares to send and what a client sent.
 
     `interpretation` are the method's own sentences on what a server can read out of that.
 

@@ -37,12 +37,6 @@ from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
 from tacit.errors import TacitError
 
-# Federated methods that are no expression over a trained item table: closed forms, hyper-networks,
-# autoencoders. They say themselves what a client receives, does and sends.
-#
-# Every function is for ONE client and pure, and maps over clients (torch.func.vmap): no shapes that
-# depend on data, no `.item()`, gradients through torch.func. Engines pad, map and add up.
-
 
 class CustomMethod:
     """A method that writes its algorithm itself. What has a default here need not be written.

@@ -97,7 +97,7 @@ class State:
     """
 
     shared: Params
-    private: Params  # stacked over users: (U, ...); see `history_rows.py` for (N, ...)
+    private: Params  # stacked over users: (U, ...); see `clients.py` for (N, ...)
     round_number: int = 0
     # For clients that rank with their tuned copy: the table that the last round's participants
     # started from, the rows each client last tuned, and who took part in the last round.

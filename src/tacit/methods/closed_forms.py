@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 import scipy.sparse
@@ -17,7 +16,6 @@ from tacit.core.central import CentralMethod
 from tacit.core.custom import CustomMethod
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
-from tacit.data.sampling import Sampling
 from tacit.data.views import TrainView
 from tacit.errors import TacitError
 from tacit.memory import require_memory
@@ -167,14 +165,6 @@ class FedEase(CustomMethod):
             raise TacitError(f"ridges are {self.ridges}; give at least one, all above 0.")
 
     @property
-    def reads(self) -> Literal["sum", "each"]:
-        return "sum"
-
-    @property
-    def sampling(self) -> Sampling | None:
-        return None
-
-    @property
     def row_parameters(self) -> frozenset[str]:
         return frozenset({GRAM})
 
@@ -184,12 +174,6 @@ class FedEase(CustomMethod):
 
     def uploads(self, task: Task) -> frozenset[str]:
         return frozenset({GRAM})
-
-    def private(self, task: Task) -> dict[str, Initializer]:
-        return {}
-
-    def noise(self, task: Task) -> dict[str, Initializer]:
-        return {}
 
     def sends(self, round_number: int) -> bool:
         return round_number == 1
@@ -203,9 +187,6 @@ class FedEase(CustomMethod):
         row_I = train_row(data, len(received[WEIGHT]))
         # one row, said once for each item: no copy is made until the server adds it up
         return private, {GRAM: row_I.expand(len(data.history_H), -1)}
-
-    def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
-        return upload
 
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
         gram_II = total.get(GRAM, shared[GRAM])
@@ -276,40 +257,17 @@ class FedSpectral(CustomMethod):
             raise TacitError(f"width is {self.width}; it must be at least 1.")
 
     @property
-    def reads(self) -> Literal["sum", "each"]:
-        return "sum"
-
-    @property
-    def sampling(self) -> Sampling | None:
-        return None
-
-    @property
     def row_parameters(self) -> frozenset[str]:
         return frozenset({BASIS})
 
     def shared(self, task: Task) -> dict[str, Initializer]:
         return {BASIS: Initializer((task.n_items, min(2 * self.width, task.n_items)), "normal")}
 
-    def private(self, task: Task) -> dict[str, Initializer]:
-        return {}
-
-    def noise(self, task: Task) -> dict[str, Initializer]:
-        return {}
-
-    def sends(self, round_number: int) -> bool:
-        return True
-
-    def broadcast(self, shared: Params, user: Tensor) -> Params:
-        return shared
-
     def update(
         self, received: Params, private: Params, data: ClientData, round_number: int
     ) -> tuple[Params, Params]:
         head_D = _head(received[BASIS], data)
         return private, {BASIS: head_D.expand(len(data.history_H), -1)}
-
-    def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
-        return upload
 
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
         # The first basis is a draw, and devices may round: made orthonormal here, with what it does
