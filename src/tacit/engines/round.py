@@ -116,8 +116,9 @@ def _forget(
 
 def weights_of(algorithm: Algorithm, train: TrainView, user_B: np.ndarray) -> np.ndarray:
     """How much the uploads of some clients count, from what each declares."""
-    sizes = train.positives.size_U[user_B].tolist()
-    return np.array([algorithm.weight(algorithm.declared(examples)) for examples in sizes], float)
+    size_S, place_B = np.unique(train.positives.size_U[user_B], return_inverse=True)
+    weight_S = [algorithm.weight(algorithm.declared(examples)) for examples in size_S.tolist()]
+    return np.array(weight_S, float)[place_B]
 
 
 def server_step(

@@ -149,6 +149,9 @@ def train_linear(chunk, turns, steps, tables, pull, scorer, bound, tuned, sums):
         for epoch in range(turns.epochs):
             mode = steps.mode_T[epoch]
             n = draw_epoch(turns.drawing, user, epoch, samples)
+            if tables.has_own:  # rows far apart in memory come faster all at once
+                for t in range(n):
+                    count = max(count, 1 + read_row(client, count, tables, user, items[t]))
             for low in range(0, n, batch):
                 size = min(batch, n - low)
                 share = turns.share_S[size]

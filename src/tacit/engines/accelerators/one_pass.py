@@ -127,8 +127,9 @@ def read_row(rows, count, tables, user, item):  # type: ignore[no-untyped-def]
         rows.item_R[row] = item
         rows.pulled_R[row] = 0
         if tables.has_own:
-            for d in range(rows.value_RD.shape[1]):
-                rows.value_RD[row, d] = tables.own_UID[user, item, d]
+            copy, own = rows.value_RD[row], tables.own_UID[user, item]
+            for d in range(len(copy)):
+                copy[d] = own[d]
         else:
             for d in range(rows.value_RD.shape[1]):
                 rows.value_RD[row, d] = tables.table_ID[item, d]
@@ -194,10 +195,10 @@ def keep_rows(rows, count, user, tables, tuned):  # type: ignore[no-untyped-def]
     """What stays on the device; the room is free for the next client."""
     value, item_R, place_I, width = rows.value_RD, rows.item_R, rows.place_I, rows.value_RD.shape[1]
     if tables.has_own:
-        own_UID = tables.own_UID
+        own_ID = tables.own_UID[user]
         for r in range(count):
             for d in range(width):
-                own_UID[user, item_R[r], d] = value[r, d]
+                own_ID[item_R[r], d] = value[r, d]
     if tuned.are_kept:
         begin, item_C, value_CD = tuned.start_U1[user], tuned.item_C, tuned.value_CD
         for r in range(count):
