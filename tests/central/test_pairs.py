@@ -12,6 +12,7 @@ from tacit.core.optim import Adam, Sgd
 from tacit.core.types import Params
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
+from tacit.data.views import History
 from tacit.errors import TacitError
 from tacit.methods import Mf, Ncf, NeuMf
 from tacit.testing.synthetic import checkerboard, ragged
@@ -145,7 +146,7 @@ def test_the_loss_goes_down_and_the_input_stays(model: PairModel) -> None:
 @each_model
 def test_scores_are_the_logits_of_single_pairs(model: PairModel) -> None:
     parameters, _ = model.epoch(model.start(TRAIN, 0, torch.float64), TRAIN, 0, 1)
-    score_BI = model.score(parameters, np.array([5, 2]))
+    score_BI = model.score(parameters, [], np.array([5, 2]))
     assert score_BI.shape == (2, TRAIN.n_items)
     tower, begin = {}, 0
     for name, init in model.tower().items():
@@ -185,7 +186,9 @@ def test_a_newcomer_of_a_colour_gets_items_of_that_colour(model: PairModel) -> N
         kept = {parameter: value.clone() for parameter, value in parameters.items()}
         for colour in (0, 1):
             history = np.flatnonzero(colour_I == colour)[:8]
-            score_I = model.score_newcomer(parameters, history, name=99, seed=seed, epochs=4)
+            score_I = model.score_newcomer(
+                parameters, History(history), name=99, seed=seed, epochs=4
+            )
             others = np.setdiff1d(np.arange(train.n_items), history)
             best = others[np.argsort(-score_I[others])[:12]]
             right.append((colour_I[best] == colour).mean())

@@ -73,7 +73,7 @@ def test_equal_items_tie_wherever_they_stand(model: TowerModel) -> None:
     parameters = {name: value.float() for name, value in trained(model).items()}
     for name in model.item_tables():
         parameters[name][:] = parameters[name][0].clone()
-    score_BI = model.score(parameters, np.arange(N_USERS))
+    score_BI = model.score(parameters, [], np.arange(N_USERS))
     assert score_BI.dtype == np.float32
     assert (score_BI == score_BI[:, :1]).all()
 
@@ -82,4 +82,4 @@ def test_equal_items_tie_wherever_they_stand(model: TowerModel) -> None:
 def test_scores_that_are_not_numbers_are_seen(model: TowerModel) -> None:
     parameters = trained(model)
     parameters[TOWER][0, 0] = float("nan")
-    assert np.isnan(model.score(parameters, np.arange(2))).all()
+    assert np.isnan(model.score(parameters, [], np.arange(2))).all()

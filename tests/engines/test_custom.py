@@ -11,7 +11,7 @@ from tacit.core.algorithm import ClientData, Exchange
 from tacit.core.custom import CustomMethod
 from tacit.core.types import Initializer, Params, Task
 from tacit.data.sampling import Sampling, draw_samples
-from tacit.data.views import Lists, TrainView
+from tacit.data.views import History, Lists, TrainView
 from tacit.engines.clients import ClientDraws
 from tacit.engines.custom import CustomEngine, CustomScorer
 from tacit.engines.loop import LoopEngine
@@ -193,7 +193,7 @@ def test_a_newcomer_plays_alone_and_moves_nothing() -> None:
     score_I = custom_newcomer_scores(
         Tally().algorithm(Task.of(train)),
         state.shared,
-        np.array([4, 1]),
+        History(np.array([4, 1])),
         name=99,
         seed=0,
         rounds=3,

@@ -14,7 +14,7 @@ from tacit.core.types import Params, Task
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import Sampling, draw_samples
 from tacit.data.split import split_dataset
-from tacit.data.views import Lists, TrainView
+from tacit.data.views import History, Lists, TrainView
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.newcomer import newcomer_scores
 from tacit.engines.participation import Participation
@@ -43,7 +43,7 @@ def trained(name: str) -> tuple[ComposedAlgorithm, Params, np.ndarray]:
 
 def scores(name: str, history: np.ndarray, key: int = 7, seed: int = 0) -> np.ndarray:
     algorithm, shared, _ = trained(name)
-    return newcomer_scores(algorithm, shared, history, name=key, seed=seed, rounds=20)
+    return newcomer_scores(algorithm, shared, History(history), name=key, seed=seed, rounds=20)
 
 
 @pytest.mark.parametrize("name", ["fedmf", "pfedrec"])
@@ -83,7 +83,9 @@ def test_a_newcomer_begins_with_the_first_head_and_the_global_table() -> None:
     algorithm = algorithm_for(resolve("pfedrec", sets=sets).method, train)
     first = initial_state(algorithm, train, 3)
     table = torch.randn(12, 8, generator=torch.Generator().manual_seed(0))
-    found = newcomer_scores(algorithm, {"items": table}, np.array([0, 1]), name=7, seed=3, rounds=2)
+    found = newcomer_scores(
+        algorithm, {"items": table}, History(np.arange(2)), name=7, seed=3, rounds=2
+    )
     expected = table @ first.private["head.w"][0] + first.private["head.b"][0]
     assert np.allclose(found, expected.numpy(), rtol=0, atol=1e-6)
 
@@ -94,7 +96,9 @@ def test_a_newcomer_of_fedmf_is_a_regression_on_rows_that_stand_still() -> None:
     sets = ["backbone.dim=3", "local.batch=1"]
     algorithm = compose(resolve("fedmf", sets=sets).method, Task(1, items))
     table = torch.randn(items, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    found = newcomer_scores(algorithm, {"items": table}, history, name=key, seed=4, rounds=2)
+    found = newcomer_scores(
+        algorithm, {"items": table}, History(history), name=key, seed=4, rounds=2
+    )
     keys = np.array([key], dtype=np.uint64)
     train = TrainView(items, Lists(np.array([0, 3]), history), keys, Lists.empty(1))
     vector = 0.1 * streams.normals(4, streams.INIT, streams.name_of("user"), keys, 3)[0]
@@ -123,6 +127,6 @@ def test_an_isolated_method_learns_from_the_history_alone() -> None:
     train = split_dataset(checkerboard(n_users=10, n_items=12), CLEAN).train
     algorithm = algorithm_for(resolve("local_only", sets=["backbone.dim=8"]).method, train)
     history = np.array([2, 3, 7])
-    found = newcomer_scores(algorithm, {}, history, name=7, seed=0, rounds=20)
+    found = newcomer_scores(algorithm, {}, History(history), name=7, seed=0, rounds=20)
     others = np.setdiff1d(np.arange(12), history)
     assert found[history].min() > found[others].max()

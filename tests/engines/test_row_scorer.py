@@ -14,6 +14,7 @@ from tacit.core.types import ITEMS, Task
 from tacit.data.dataset import Modalities
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
+from tacit.data.views import History
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.newcomer import fit_newcomer
 from tacit.engines.participation import Participation
@@ -72,7 +73,7 @@ def test_a_newcomer_ranks_given_rows_with_its_own_scorer() -> None:
     train = split_dataset(ragged(), CLEAN).train
     algorithm = compose(fedmf(dim=4), Task.of(train))
     shared = CohortEngine().start(algorithm, train, 0).shared
-    one = fit_newcomer(algorithm, shared, np.array([1, 2, 3]), name=5, seed=0, rounds=3)
+    one = fit_newcomer(algorithm, shared, History(np.array([1, 2, 3])), name=5, seed=0, rounds=3)
     row_ND = torch.eye(4)
     scorer = RowScorer.of(one.algorithm, one.state, one.positives, row_ND, Modalities())
     assert scorer(np.array([0]))[0] == pytest.approx(one.state.private["user"][0].numpy())

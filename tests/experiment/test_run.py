@@ -282,7 +282,7 @@ def test_central_methods_select_among_settings(plays: Path, tmp_path: Path) -> N
     train = prepared.split.train
     fitted = experiment.method.fit(train, result.selected_round - 1, 0)  # type: ignore
     expected = rank(
-        lambda user_B: fitted.score([train.positives[u] for u in user_B], train.user_key_U[user_B]),
+        lambda user_B: fitted.score([train.history(u) for u in user_B], train.user_key_U[user_B]),
         prepared.split.test,
     )
     found = read_ranks(tmp_path / "one" / "ranks.parquet")

@@ -21,6 +21,7 @@ from tacit.core.registry import PARTS
 from tacit.core.types import Params, Task
 from tacit.data.protocol import CLEAN, among_cold_items
 from tacit.data.split import split_dataset
+from tacit.data.views import History
 from tacit.engines.custom import CustomEngine, CustomScorer
 from tacit.experiment.spec import Experiment
 from tacit.experiment.trainer import Trainer
@@ -182,7 +183,7 @@ def played(model: PairModel, epochs: int = 2) -> tuple[Params, np.ndarray]:
     parameters = model.start(TRAIN, 0, WIDE)
     for number in range(1, epochs + 1):
         parameters, _ = model.epoch(parameters, TRAIN, 0, number)
-    return parameters, model.score(parameters, EVERYBODY)
+    return parameters, model.score(parameters, [], EVERYBODY)
 
 
 @pytest.mark.parametrize("name", PAIRS)
@@ -218,7 +219,7 @@ def test_an_optimiser_of_a_central_model_is_never_ignored(name: str, optimiser: 
     other = played(replace(plain, optimiser=overriding(optimiser, update=update)))
     assert not np.allclose(scores, other[1], rtol=1e-6, atol=1e-9)
     newcomer = [
-        model.score_newcomer(parameters, np.array([1, 2]), name=5, seed=0, epochs=3)
+        model.score_newcomer(parameters, History(np.array([1, 2])), name=5, seed=0, epochs=3)
         for model in (plain, again, replace(plain, optimiser=overriding(optimiser, update=update)))
     ]
     assert np.allclose(newcomer[0], newcomer[1], rtol=1e-7, atol=1e-10)
@@ -244,7 +245,7 @@ def test_a_fit_of_a_central_subclass_is_ranked(name: str) -> None:
         def __init__(self, inner: Any) -> None:
             self.inner = inner
 
-        def score(self, histories: list[np.ndarray], key_B: np.ndarray) -> np.ndarray:
+        def score(self, histories: list[History], key_B: np.ndarray) -> np.ndarray:
             found = np.asarray(self.inner.score(histories, key_B), dtype=float)
             return found - 7.0 * np.arange(found.shape[1])
 

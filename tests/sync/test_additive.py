@@ -12,6 +12,7 @@ import torch
 from tacit.core.types import ITEMS, OWN_ITEMS
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
+from tacit.data.views import History
 from tacit.engines.loop import LoopEngine
 from tacit.engines.newcomer import newcomer_scores
 from tacit.engines.participation import everybody
@@ -118,7 +119,7 @@ def test_a_newcomer_does_not_count_the_common_table_twice() -> None:
     end = trace(method, train, LoopEngine(torch.float64), rounds=1).state
     algorithm = algorithm_for(method, train)
     shared = {ITEMS: end.shared[ITEMS] + 100.0}
-    found = newcomer_scores(algorithm, shared, np.array([1]), name=5, seed=0, rounds=1)
+    found = newcomer_scores(algorithm, shared, History(np.array([1])), name=5, seed=0, rounds=1)
     row_ID = end.private[OWN_ITEMS][0] + shared[ITEMS]
     expected = row_ID @ end.private["head.w"][0] + end.private["head.b"][0]
     assert np.allclose(found, expected.numpy(), rtol=0, atol=1e-9)

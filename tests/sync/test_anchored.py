@@ -17,7 +17,7 @@ from tacit.data.batches import draw_block
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import Sampling, samples_per_user
 from tacit.data.split import split_dataset
-from tacit.data.views import Lists, TrainView
+from tacit.data.views import History, Lists, TrainView
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.loop import LoopEngine
 from tacit.engines.newcomer import newcomer_scores
@@ -276,7 +276,7 @@ def test_a_newcomer_holds_the_table_still_and_feels_no_pull() -> None:
     shared = LoopEngine(WIDE).start(algorithm, TRAIN, seed=0).shared
     found = [
         newcomer_scores(
-            algorithm, {**shared, GUIDE: guide}, np.array([1]), name=5, seed=0, rounds=2
+            algorithm, {**shared, GUIDE: guide}, History(np.array([1])), name=5, seed=0, rounds=2
         )
         for guide in (shared[GUIDE], shared[GUIDE] + 1)
     ]

@@ -11,7 +11,7 @@ import torch
 from tacit.core.types import ITEMS, OWN_ITEMS
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
-from tacit.data.views import Lists, TrainView
+from tacit.data.views import History, Lists, TrainView
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.loop import LoopEngine
 from tacit.engines.newcomer import newcomer_scores
@@ -98,7 +98,7 @@ def test_a_newcomer_begins_with_the_global_table_of_today() -> None:
     state = trace(pulled, TRAIN, LoopEngine(torch.float64), rounds=1).state
     algorithm = algorithm_for(pulled, TRAIN)
     shared = {ITEMS: state.shared[ITEMS] + 1.0}
-    found = newcomer_scores(algorithm, shared, np.array([1]), name=5, seed=0, rounds=1)
+    found = newcomer_scores(algorithm, shared, History(np.array([1])), name=5, seed=0, rounds=1)
     first = LoopEngine(torch.float64).start(algorithm, newcomer_view(5), seed=0)
     p = {name: value[0] for name, value in first.private.items()}
     assert torch.equal(p[GUIDE], state.shared[ITEMS])  # what it would be without today's table

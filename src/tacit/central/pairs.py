@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -18,7 +19,7 @@ from tacit.core.optim import Adam, Sgd, without_moments
 from tacit.core.types import Initializer, Params, draw_parameter
 from tacit.data.batches import Drawing, positives_of
 from tacit.data.sampling import Sampling, client_keys, draw_ordered, samples_per_user
-from tacit.data.views import Lists, TrainView
+from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
 from tacit.parts.objectives import BinaryCrossEntropy
 
@@ -121,7 +122,7 @@ def first_table_rows(
 
 
 def newcomer_rows(
-    model: Fittable, parameters: Params, history: np.ndarray, *, name: int, seed: int, epochs: int
+    model: Fittable, parameters: Params, history: History, *, name: int, seed: int, epochs: int
 ) -> Params:
     """The newcomer's rows, (1, D) in each user table, after descent on one history.
 
@@ -129,8 +130,8 @@ def newcomer_rows(
     each of its samples: here too, up to STEPS in an epoch.
 
     >>> from tacit.methods import Mf
-    >>> items = torch.eye(4) * 3
-    >>> rows = newcomer_rows(Mf(dim=4), {"items": items}, np.array([2]), name=1, seed=0, epochs=20)
+    >>> items, one = torch.eye(4) * 3, History(np.array([2]))
+    >>> rows = newcomer_rows(Mf(dim=4), {"items": items}, one, name=1, seed=0, epochs=20)
     >>> int(rows["user"][0].argmax())
     2
     """
@@ -139,9 +140,8 @@ def newcomer_rows(
         model.user_tables(),
         without_moments(parameters),
     )
-    positives = Lists(np.array([0, len(history)]), np.asarray(history, dtype=np.int64))
-    key_U = np.array([name], dtype=np.uint64)
-    train = TrainView(n_items, positives, key_U, Lists.empty(1))
+    train = TrainView.of_one(history, n_items, name)
+    key_U = train.user_key_U
     dtype = next(iter(parameters.values())).dtype
     own = {
         parameter: first_table_rows(init, parameter, seed, key_U, dtype)
@@ -297,7 +297,9 @@ class PairModel(TrainedCentralMethod, ABC):
         named = zip(inits.items(), pieces, strict=True)
         return p | {name: piece.view(init.shape) for (name, init), piece in named}
 
-    def score(self, parameters: Params, user_B: np.ndarray) -> np.ndarray:
+    def score(
+        self, parameters: Params, histories: Sequence[History], user_B: np.ndarray
+    ) -> np.ndarray:
         """(B, I) logits of known users."""
         rows = {name: parameters[name][torch.from_numpy(user_B)] for name in self.user_tables()}
         return self.score_rows(parameters, rows)
@@ -318,7 +320,7 @@ class PairModel(TrainedCentralMethod, ABC):
         return len(parameters[next(iter(self.item_tables()))])
 
     def score_newcomer(
-        self, parameters: Params, history: np.ndarray, *, name: int, seed: int, epochs: int
+        self, parameters: Params, history: History, *, name: int, seed: int, epochs: int
     ) -> np.ndarray:
         """(I,) logits for somebody new, whose own rows are fitted and nothing else."""
         rows = newcomer_rows(self, parameters, history, name=name, seed=seed, epochs=epochs)

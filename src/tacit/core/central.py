@@ -31,7 +31,7 @@ from tacit.core.algorithm import (
 )
 from tacit.core.types import Initializer, Params, Task, Upload
 from tacit.data.sampling import Sampling
-from tacit.data.views import TrainView
+from tacit.data.views import History, TrainView
 
 HISTORY = "history"
 
@@ -39,7 +39,7 @@ HISTORY = "history"
 class HistoryScorer(Protocol):
     """A fitted model that scores the whole catalogue for histories of any users, known or new."""
 
-    def score(self, histories: list[np.ndarray], key_B: np.ndarray) -> np.ndarray:
+    def score(self, histories: Sequence[History], key_B: np.ndarray) -> np.ndarray:
         """(B, I) scores for B histories; `key_B` names the users, for methods that draw by name."""
         ...
 
@@ -91,12 +91,14 @@ class TrainedCentralMethod:
         is."""
         raise NotImplementedError
 
-    def score(self, parameters: Params, user_B: np.ndarray) -> np.ndarray:
-        """(B, I) logits of known users, given by their indices."""
+    def score(
+        self, parameters: Params, histories: Sequence[History], user_B: np.ndarray
+    ) -> np.ndarray:
+        """(B, I) logits of known users, given by their histories and their indices."""
         raise NotImplementedError
 
     def score_newcomer(
-        self, parameters: Params, history: np.ndarray, *, name: int, seed: int, epochs: int
+        self, parameters: Params, history: History, *, name: int, seed: int, epochs: int
     ) -> np.ndarray:
         """(I,) logits for somebody new: only what is the user's own is fitted, by descent."""
         raise NotImplementedError
@@ -144,7 +146,7 @@ class CentralAlgorithm(Algorithm):
 
     @abstractmethod
     def newcomer(
-        self, fitted: Fitted, history: np.ndarray, *, name: int, seed: int, rounds: int
+        self, fitted: Fitted, history: History, *, name: int, seed: int, rounds: int
     ) -> np.ndarray:
         """(I,) logits of somebody new."""
 
@@ -207,11 +209,11 @@ class SettingsAlgorithm(CentralAlgorithm):
 
     def scores(self, fitted: Fitted, train: TrainView, user_B: np.ndarray) -> np.ndarray:
         assert fitted.model is not None
-        histories = [train.positives[int(user)] for user in user_B]
+        histories = [train.history(int(user)) for user in user_B]
         return fitted.model.score(histories, train.user_key_U[user_B])
 
     def newcomer(
-        self, fitted: Fitted, history: np.ndarray, *, name: int, seed: int, rounds: int
+        self, fitted: Fitted, history: History, *, name: int, seed: int, rounds: int
     ) -> np.ndarray:
         assert fitted.model is not None
         return fitted.model.score([history], np.array([name], dtype=np.uint64))[0]
@@ -240,10 +242,11 @@ class EpochsAlgorithm(CentralAlgorithm):
         return Fitted(*self.method.epoch(before, train, seed, round_number))
 
     def scores(self, fitted: Fitted, train: TrainView, user_B: np.ndarray) -> np.ndarray:
-        return self.method.score(fitted.parameters, user_B)
+        histories = [train.history(int(user)) for user in user_B]
+        return self.method.score(fitted.parameters, histories, user_B)
 
     def newcomer(
-        self, fitted: Fitted, history: np.ndarray, *, name: int, seed: int, rounds: int
+        self, fitted: Fitted, history: History, *, name: int, seed: int, rounds: int
     ) -> np.ndarray:
         return self.method.score_newcomer(
             fitted.parameters, history, name=name, seed=seed, epochs=rounds

@@ -74,7 +74,8 @@ class CustomMethod:
 
     @property
     def reads_order(self) -> bool:
-        """Whether clients look at the order of their histories: then `data.order_H` is given."""
+        """Whether clients look at the order of their histories: then `data.order_H` is given, and
+        histories of a ragged batch run from the earliest item to the latest."""
         return False
 
     @property

@@ -105,13 +105,25 @@ class HistoryOrder:
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """One user's train items from the earliest to the latest, and when they were touched."""
+    """One user's train items from the earliest to the latest, and when they were touched.
+
+    `weight_H` says how much each item counts when a method ranks from the history; without it all
+    count alike.
+
+    >>> History(np.array([4, 2])).weights.tolist()
+    [1.0, 1.0]
+    """
 
     item_H: np.ndarray  # int64
-    time_H: np.ndarray | None  # in the unit of the source; None where the order is not by time
+    time_H: np.ndarray | None = None  # in the unit of the source; None: the order is not by time
+    weight_H: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.item_H)
+
+    @property
+    def weights(self) -> np.ndarray:
+        return np.ones(len(self.item_H)) if self.weight_H is None else self.weight_H
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,9 +249,36 @@ class TrainView:
         items = Lists(self.positives.start_U1, self.positives.item_N[row_N])
         return Histories(items, None if time_N is None else time_N[row_N])
 
+    def rows_in_time(self, user_T: np.ndarray) -> np.ndarray:
+        """Where the entries of some users' histories stand in `positives`, each from its earliest.
+
+        >>> lists = Lists(np.array([0, 3, 4]), np.array([7, 5, 6, 5]))
+        >>> key_U, time_N = np.arange(2, dtype=np.uint64), np.array([9, 3, 4, 1])
+        >>> view = TrainView(8, lists, key_U, Lists.empty(2), time_N=time_N)
+        >>> view.rows_in_time(np.array([1, 0])).tolist()
+        [3, 1, 2, 0]
+        """
+        return self._by_user_and_time_N[self.positives.entries_of(user_T)]
+
     def history(self, user: int) -> History:
         """What a user's own device knows: its train items and their times, in order."""
         return self.histories[user]
+
+    @classmethod
+    def of_one(cls, history: History, n_items: int, key: int) -> TrainView:
+        """The view of a single person. What the person draws does not depend on the order in which
+        the items are given: `positives` are in the order of their codes.
+
+        >>> view = TrainView.of_one(History(np.array([5, 2, 7])), n_items=8, key=1)
+        >>> view.positives[0].tolist(), view.history(0).item_H.tolist()
+        ([2, 5, 7], [5, 2, 7])
+        """
+        by_code_H = np.argsort(history.item_H, kind="stable")
+        when_H = np.arange(len(history)) if history.time_H is None else history.time_H
+        items = np.ascontiguousarray(history.item_H[by_code_H], dtype=np.int64)
+        lists = Lists(np.array([0, len(items)]), items)
+        key_1 = np.array([key], dtype=np.uint64)
+        return cls(n_items, lists, key_1, Lists.empty(1), time_N=when_H[by_code_H])
 
     def take(self, user_T: np.ndarray) -> TrainView:
         """The view of some users, in the order in which they are named.

@@ -252,7 +252,9 @@ class CustomScorer:
     def __call__(self, user_B: np.ndarray) -> np.ndarray:
         together = self.algorithm.ragged if self.block > 1 and not self.newcomer else None
         if together is not None:
-            history = self.train.positives.take(user_B)
+            ordered = self.algorithm.draws(Exchange()).order
+            lists = self.train.histories.items if ordered else self.train.positives
+            history = lists.take(user_B)
             private = histories_taken(self.algorithm, self.train, self.state.private, user_B)
             return together.score_ragged(self.state.shared, private, user_B, history).numpy()
         parts = [

@@ -10,7 +10,7 @@ import torch
 from tacit.core.compose import ComposedAlgorithm, compose
 from tacit.core.custom import CustomAlgorithm
 from tacit.core.types import Params, Task
-from tacit.data.views import Lists, TrainView
+from tacit.data.views import History, Lists, TrainView
 from tacit.engines.custom import CustomScorer
 from tacit.engines.loop import LoopEngine
 from tacit.engines.scoring import Scorer
@@ -29,7 +29,7 @@ class Newcomer:
 def newcomer_scores(
     algorithm: ComposedAlgorithm,
     shared: Params,
-    history: np.ndarray,
+    history: History,
     *,
     name: int,
     seed: int,
@@ -40,7 +40,8 @@ def newcomer_scores(
     >>> from tacit.methods import fedmf
     >>> algorithm = compose(fedmf(dim=8), Task(n_users=1, n_items=6))
     >>> shared = {"items": torch.randn(6, 8, generator=torch.Generator().manual_seed(0))}
-    >>> scores = newcomer_scores(algorithm, shared, np.array([1, 2]), name=7, seed=0, rounds=30)
+    >>> history = History(np.array([1, 2]))
+    >>> scores = newcomer_scores(algorithm, shared, history, name=7, seed=0, rounds=30)
     >>> bool(scores[[1, 2]].mean() > scores[[0, 3, 4, 5]].mean())
     True
     """
@@ -51,7 +52,7 @@ def newcomer_scores(
 def fit_newcomer(
     algorithm: ComposedAlgorithm,
     shared: Params,
-    history: np.ndarray,
+    history: History,
     *,
     name: int,
     seed: int,
@@ -64,14 +65,13 @@ def fit_newcomer(
 
     >>> from tacit.methods import fedmf
     >>> algorithm = compose(fedmf(dim=2), Task(n_users=9, n_items=3))
-    >>> one = fit_newcomer(
-    ...     algorithm, {"items": torch.ones(3, 2)}, np.array([1]), name=7, seed=0, rounds=1
-    ... )
+    >>> shared, history = {"items": torch.ones(3, 2)}, History(np.array([1]))
+    >>> one = fit_newcomer(algorithm, shared, history, name=7, seed=0, rounds=1)
     >>> one.algorithm.task.n_users, one.positives[0].tolist()
     (1, [1])
     """
     alone = compose(algorithm.method, Task(1, algorithm.task.n_items, algorithm.task.content))
-    train = _alone(algorithm.task.n_items, history, name)
+    train = TrainView.of_one(history, algorithm.task.n_items, name)
     frozen = frozenset(shared)
     if algorithm.method.sync.scores_with == "tuned":
         frozen -= set(algorithm.row_parameters)
@@ -90,7 +90,7 @@ def fit_newcomer(
 def custom_newcomer_scores(
     algorithm: CustomAlgorithm,
     shared: Params,
-    history: np.ndarray,
+    history: History,
     *,
     name: int,
     seed: int,
@@ -101,7 +101,7 @@ def custom_newcomer_scores(
     The server is told no index for the newcomer, and its parameters stay as they are.
     """
     alone = algorithm.method.algorithm(Task(1, algorithm.task.n_items))
-    train = _alone(algorithm.task.n_items, history, name)
+    train = TrainView.of_one(history, algorithm.task.n_items, name)
     dtype = next((parameter.dtype for parameter in shared.values()), torch.float32)
     engine = LoopEngine(dtype)
     state = engine.start(alone, train, seed)
@@ -109,13 +109,3 @@ def custom_newcomer_scores(
     for _ in range(rounds):
         engine.train_alone(alone, train, state, seed)
     return CustomScorer(alone, train, state, newcomer=True)(np.array([0]))[0]
-
-
-def _alone(n_items: int, history: np.ndarray, name: int) -> TrainView:
-    items = np.ascontiguousarray(history, dtype=np.int64)
-    return TrainView(
-        n_items,
-        Lists(np.array([0, len(items)]), items),
-        np.array([name], dtype=np.uint64),
-        Lists.empty(1),
-    )

@@ -11,7 +11,7 @@ from tacit.compiled import compiled
 from tacit.core.custom import RaggedBatch
 from tacit.core.types import draw_parameter
 from tacit.data.batches import Drawing, Samples, draw_epoch
-from tacit.data.views import Lists
+from tacit.data.views import Lists, TrainView
 from tacit.engines.clients import ClientDraws, rows_of
 from tacit.engines.participation import Participants
 
@@ -41,13 +41,19 @@ def ragged_batch(data: ClientDraws, participants: Participants) -> RaggedBatch:
     return RaggedBatch(
         user_P,
         np.asarray(participants.reports_P, dtype=bool),
-        train.positives.take(user_P),
-        rows_of(train.positives, user_P),
+        *_histories(train, user_P, data.wanted.order),
         samples,
         label_N,
         noise,
         noise_at,
     )
+
+
+def _histories(train: TrainView, user_P: np.ndarray, order: bool) -> tuple[Lists, np.ndarray]:
+    """Histories and where their entries stand among all; from the earliest on if that is asked."""
+    if order:
+        return train.histories.items.take(user_P), train.rows_in_time(user_P)
+    return train.positives.take(user_P), rows_of(train.positives, user_P)
 
 
 def _samples(data: ClientDraws, user_P: np.ndarray) -> tuple[Lists, np.ndarray]:

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 
 from tacit.core.algorithm import Algorithm
-from tacit.data.views import TrainView
+from tacit.data.views import History, TrainView
 from tacit.engines.central import CentralEngine, central_scorer, fitted_of
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.custom import CustomEngine, CustomScorer
@@ -88,7 +88,7 @@ def newcomer_of(
     algorithm: Algorithm,
     train: TrainView,
     state: State,
-    history: np.ndarray,
+    history: History,
     *,
     name: int,
     seed: int,

@@ -5,7 +5,7 @@ list.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from tacit.core.algorithm import Algorithm
 from tacit.core.compose import ComposedAlgorithm
 from tacit.core.types import Task
 from tacit.data.dataset import Dataset
-from tacit.data.views import Lists
+from tacit.data.views import History, Lists
 from tacit.engines.cold import ColdServer
 from tacit.engines.device import one_torch_thread
 from tacit.engines.explain import explain, fused
@@ -49,7 +49,8 @@ class OpenRun:
     >>> with tempfile.TemporaryDirectory() as place:
     ...     _ = run(resolve("popularity"), Path(place) / "one")
     ...     opened = OpenRun.of(Path(place) / "one")
-    >>> known_scores(opened, code=3).tolist() == scores_for_newcomer(opened, np.array([3])).tolist()
+    >>> newcomer = scores_for_newcomer(opened, History(np.array([3])))
+    >>> known_scores(opened, code=3).tolist() == newcomer.tolist()
     True
     """
 
@@ -106,17 +107,17 @@ def known_scores(run: OpenRun, code: int) -> np.ndarray:
     return scorer_of(run.algorithm, train, model, run.experiment.seed)(user_1)[0]
 
 
-def scores_for_newcomer(run: OpenRun, known: np.ndarray) -> np.ndarray:
-    """For somebody with a history of `known` items who was not there in training."""
+def scores_for_newcomer(run: OpenRun, history: History) -> np.ndarray:
+    """For somebody with a history of their own who was not there in training."""
     train, model, composed = run.prepared.split.train, run.model(), run.algorithm.composition
     # the same history is the same person: the list does not change from call to call
-    name = streams.name_of(",".join(map(str, known.tolist())))
+    name = streams.name_of(",".join(map(str, sorted(history.item_H.tolist()))))
     person = {"name": name, "seed": run.experiment.seed, "rounds": NEWCOMER_ROUNDS}
     if composed is not None:
-        history = np.searchsorted(run.existing_W, known)
-        one = fit_newcomer(composed, model.shared, history, **person)
+        existing = replace(history, item_H=np.searchsorted(run.existing_W, history.item_H))
+        one = fit_newcomer(composed, model.shared, existing, **person)
         return _federated(run, one.algorithm, one.state, model, one.positives, np.array([0]))
-    return newcomer_of(run.algorithm, train, model, known, **person)
+    return newcomer_of(run.algorithm, train, model, history, **person)
 
 
 def _federated(
@@ -258,8 +259,8 @@ def recommend(
 ) -> list[Recommendation]:
     """The best k items that the person does not have yet.
 
-    `user` is an original id of the training data; `history` a file with one item id per line. With
-    `explain`, items of a method that fuses ids and content come with a reason.
+    `user` is an original id of the training data; `history` a file with one item id per line, the
+    earliest first. With `explain`, items of a method that fuses ids and content come with a reason.
 
     >>> import tempfile
     >>> from tacit.experiment.resolve import resolve
@@ -304,10 +305,10 @@ def best_for_user(
 def best_for_newcomer(
     run: OpenRun, ids: Sequence[str], k: int, *, where: str = "the history"
 ) -> list[Recommendation]:
-    """The best k items for somebody new who has the items `ids`."""
-    known = _history_codes(ids, run.prepared.dataset, run.existing_W, where)
-    score_I = scores_for_newcomer(run, known)
-    return _lines(run, score_I, _best(score_I, known, k), {})
+    """The best k items for somebody new who has the items `ids`, the earliest first."""
+    history = _history_of(ids, run.prepared.dataset, run.existing_W, where)
+    score_I = scores_for_newcomer(run, history)
+    return _lines(run, score_I, _best(score_I, history.item_H, k), {})
 
 
 def known_user_code(run: OpenRun, user: str) -> int:
@@ -346,7 +347,7 @@ def _lines(
 
 
 def read_history(path: Path) -> list[str]:
-    """The item ids of a file with one a line."""
+    """The item ids of a file with one a line, the earliest first."""
     refuse_special(path)
     if not path.is_file():
         raise TacitError(
@@ -366,10 +367,11 @@ def read_history(path: Path) -> list[str]:
     return ids
 
 
-def _history_codes(
+def _history_of(
     ids: Sequence[str], dataset: Dataset, existing_W: np.ndarray, where: str
-) -> np.ndarray:
-    """Item codes of a history; an id that did not exist in training is refused."""
+) -> History:
+    """A history in the order given; an id that did not exist in training is refused. Of an item
+    that is named twice the last place counts."""
     if not ids:
         raise TacitError("The history is empty; give at least one item id.")
     items = dataset.interactions.items
@@ -380,7 +382,8 @@ def _history_codes(
                 f"Item {shown(name)} (entry {number} of {where!r}) is not in the catalogue; "
                 f"{_some(items)}"
             )
-    return np.unique([code_of[name] for name in ids])
+    last_first = dict.fromkeys(code_of[name] for name in reversed(ids))
+    return History(np.array(list(last_first)[::-1], dtype=np.int64))
 
 
 def _some(names: tuple[str, ...]) -> str:

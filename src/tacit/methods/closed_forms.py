@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +17,7 @@ from tacit.core.central import CentralMethod
 from tacit.core.custom import CustomMethod
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
-from tacit.data.views import TrainView
+from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
 from tacit.memory import require_memory
 from tacit.methods.entry import METHODS, Entry
@@ -39,11 +40,11 @@ def train_matrix(train: TrainView) -> scipy.sparse.csr_array:
     return matrix
 
 
-def history_rows(histories: list[np.ndarray], n_items: int) -> np.ndarray:
-    """(B, I) rows with a one for each item of a history."""
+def history_rows(histories: Sequence[History], n_items: int) -> np.ndarray:
+    """(B, I) rows with the weight of each item of a history: one, where nobody weighs them."""
     row_BI = np.zeros((len(histories), n_items))
     for b, history in enumerate(histories):
-        row_BI[b, history] = 1.0
+        row_BI[b, history.item_H] = history.weights
     return row_BI
 
 
@@ -51,7 +52,7 @@ def history_rows(histories: list[np.ndarray], n_items: int) -> np.ndarray:
 class ItemToItem:
     weight_II: np.ndarray
 
-    def score(self, histories: list[np.ndarray], key_B: np.ndarray) -> np.ndarray:
+    def score(self, histories: Sequence[History], key_B: np.ndarray) -> np.ndarray:
         return history_rows(histories, len(self.weight_II)) @ self.weight_II
 
 
@@ -100,7 +101,7 @@ METHODS["ease"] = Entry(
 class Subspace:
     basis_ID: np.ndarray
 
-    def score(self, histories: list[np.ndarray], key_B: np.ndarray) -> np.ndarray:
+    def score(self, histories: Sequence[History], key_B: np.ndarray) -> np.ndarray:
         row_BI = history_rows(histories, len(self.basis_ID))
         return (row_BI @ self.basis_ID) @ self.basis_ID.T
 

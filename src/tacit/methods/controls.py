@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -11,7 +12,7 @@ from tacit import streams
 from tacit.core.central import CentralMethod
 from tacit.core.method import Method
 from tacit.core.registry import register
-from tacit.data.views import TrainView
+from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
 from tacit.methods.entry import METHODS, Entry
 from tacit.methods.pfedrec import pfedrec
@@ -27,7 +28,7 @@ class OneOrder:
 
     score_I: np.ndarray
 
-    def score(self, histories: list[np.ndarray], key_B: np.ndarray) -> np.ndarray:
+    def score(self, histories: Sequence[History], key_B: np.ndarray) -> np.ndarray:
         return np.tile(self.score_I, (len(histories), 1))
 
 
@@ -59,7 +60,7 @@ class RandomScores:
     n_items: int
     seed: int
 
-    def score(self, histories: list[np.ndarray], key_B: np.ndarray) -> np.ndarray:
+    def score(self, histories: Sequence[History], key_B: np.ndarray) -> np.ndarray:
         return streams.uniforms(self.seed, streams.INIT, 0, key_B, self.n_items)
 
 
@@ -134,8 +135,8 @@ class ProfileScorer:
 
     unit_IF: np.ndarray
 
-    def score(self, histories: list[np.ndarray], key_B: np.ndarray) -> np.ndarray:
-        profile_BF = np.stack([self.unit_IF[items].mean(axis=0) for items in histories])
+    def score(self, histories: Sequence[History], key_B: np.ndarray) -> np.ndarray:
+        profile_BF = np.stack([self.unit_IF[one.item_H].mean(axis=0) for one in histories])
         return profile_BF @ self.unit_IF.T
 
 
