@@ -26,6 +26,7 @@ DEFAULTS = {
 # Which module registers which names. A test holds this list to what the modules really register.
 BUILT_IN = {
     "tacit.core.method": ("federated",),
+    "tacit.core.recency": ("recency",),
     "tacit.methods.controls": ("popularity", "random", "unseen_first", "mean_profile"),
     "tacit.methods.closed_forms": ("ease", "pure_svd", "fedspectral", "fedease"),
     "tacit.methods.central_trained": ("mf", "ncf", "neumf"),
