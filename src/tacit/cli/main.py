@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import re
 import sys
@@ -109,6 +110,9 @@ def _mistake(sentence: str) -> int:
 
 def run() -> None:
     """The console script."""
+    # Imports and kernels make hundreds of thousands of objects that stay: looking through them
+    # again and again for garbage would take an eighth of a short command.
+    gc.set_threshold(100_000, 20, 100)
     sys.exit(main(sys.argv[1:]))
 
 

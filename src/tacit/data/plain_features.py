@@ -8,8 +8,9 @@ from __future__ import annotations
 import hashlib
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -46,8 +47,8 @@ def text_rows(texts: Sequence[str]) -> np.ndarray:
     value_ND = np.zeros((len(texts), 2 * HALF))
     for row, text in enumerate(texts):
         plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-        _add(value_ND[row, :HALF], _words(plain))
-        _add(value_ND[row, HALF:], _pieces(f" {plain} "))
+        value_ND[row, :HALF] = _summed(_words(plain))
+        value_ND[row, HALF:] = _summed(_pieces(f" {plain} "))
     halves_ND = unit_rows(value_ND.reshape(-1, HALF)).reshape(len(texts), -1)
     return unit_rows(halves_ND)
 
@@ -63,13 +64,18 @@ def _pieces(text: str) -> Iterator[str]:
         yield from (text[start : start + length] for start in range(len(text) - length + 1))
 
 
-def _add(value_D: np.ndarray, features: Iterator[str]) -> None:
-    counts: dict[str, int] = {}
-    for feature in features:
-        counts[feature] = counts.get(feature, 0) + 1
-    for feature, count in counts.items():
+def _summed(features: Iterator[str]) -> list[float]:
+    """The hashed features of one text, each with the logarithm of its count."""
+    value_D = [0.0] * HALF
+    for feature, count in Counter(features).items():
         place, sign = _place(feature)
-        value_D[place] += sign * (1.0 + np.log(count))
+        value_D[place] += sign * _weight(count)
+    return value_D
+
+
+@cache
+def _weight(count: int) -> float:
+    return 1.0 + float(np.log(count))
 
 
 @lru_cache(maxsize=1 << 16)
