@@ -34,7 +34,9 @@ def train_matrix(train: TrainView) -> scipy.sparse.csr_array:
     positives = train.positives
     shape = (train.n_users, train.n_items)
     ones = np.ones(len(positives.item_N))
-    matrix = scipy.sparse.csr_array((ones, positives.item_N, positives.start_U1), shape=shape)
+    # copies, since what follows sorts the items of each row where they lie
+    lists = (positives.item_N.copy(), positives.start_U1.copy())
+    matrix = scipy.sparse.csr_array((ones, *lists), shape=shape)
     matrix.sum_duplicates()
     matrix.data[:] = 1.0
     return matrix
