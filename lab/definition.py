@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
@@ -17,6 +17,8 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from tacit.core.types import Task
+from tacit.engines.select import runs_on_gpu
 from tacit.errors import TacitError, nearest
 from tacit.experiment.names import slug
 from tacit.experiment.resolve import resolve
@@ -220,7 +222,7 @@ class Place:
         here = [setting for name, setting in row.on if name == data.name]
         if table.split_seeds:
             here.append((f"protocol.split.seed={seed}",))
-        return resolve(
+        experiment = resolve(
             row.method,
             data=data.loaded,
             protocol=(table.paper or "clean") if paper else "clean",
@@ -229,9 +231,11 @@ class Place:
             seed=seed,
             split=None if paper else data.clean_split,
             duplicates=data.paper_duplicates if paper else None,
-            device=table.device,
             sets=(f"evaluate_every={row.evaluate_every}", *row.sets, *setting, *chain(*here)),
         )
+        # what has no engine for a GPU runs on the CPU, also where the others run on one
+        there = runs_on_gpu(experiment.method.algorithm(Task(n_users=1, n_items=1)))
+        return replace(experiment, device=table.device) if there else experiment
 
     @cached_property
     def problem(self) -> str | None:

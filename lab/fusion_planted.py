@@ -91,7 +91,9 @@ def weigh(trainer: Trainer, split: Split, seed: int, found: Found) -> None:
     routed_U, changed_U = np.full(train.n_users, np.nan), np.full(train.n_users, np.nan)
     for user in range(train.n_users):
         own_H = np.unique(train.positives[user])
-        told = explain(algorithm, client_parameters(algorithm, state, user, own_H), own_H)
+        told = explain(
+            algorithm, client_parameters(algorithm, state, user, train.history(user)), own_H
+        )
         weight_V = told.weight_NV.mean(axis=0)
         routed_U[user] = weight_V[-1] - weight_V[-2]  # the views of image and text come last
         change_M = np.abs(told.input_NM).mean(axis=0)

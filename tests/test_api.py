@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import runpy
 import subprocess
 import sys
 import tomllib
@@ -54,12 +55,11 @@ def test_import_is_light():
     assert done.stdout == "[]\n"
 
 
-def test_first_run_example():
+def test_first_run_example(tmp_path, monkeypatch, capsys):
     example = Path(__file__).parents[1] / "examples" / "first_run.py"
-    done = subprocess.run(
-        [sys.executable, str(example)], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    rows = [line.split() for line in done.stdout.splitlines()]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", [str(example)])
+    runpy.run_path(str(example), run_name="__main__")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
     hits = {row[0]: float(row[2]) for row in rows if "HR@10" in row}
     assert hits["fedmf"] > hits["popularity"] > hits["chance"]

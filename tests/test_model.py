@@ -401,3 +401,27 @@ def test_every_public_value_fits_a_screen(model, rows, tmp_path):
         "Dataset('planted': 300 users, 240 items, 7,458 interactions; text, image)"
     )
     assert repr(experiment) == "Experiment(pfedrec on planted, protocol clean, 100 rounds, seed 0)"
+
+
+@pytest.mark.parametrize("method", ["fedmf", "ease", "fedease"])
+def test_many_people_read_the_model_once(method, monkeypatch):
+    from tacit.experiment import recommend
+
+    model = tacit.fit("planted", method, rounds=2)
+    calls = {"load_model": 0, "scorer_of": 0}
+
+    def counted(name):
+        real = getattr(recommend, name)
+
+        def call(*given, **named):
+            calls[name] += 1
+            return real(*given, **named)
+
+        return call
+
+    for name in calls:
+        monkeypatch.setattr(recommend, name, counted(name))
+    together = model.scores(["user-1", "user-2", "user-3"])
+    assert max(calls.values()) == 1
+    alone = tacit.load(model.folder).scores("user-2")
+    assert np.array_equal(together[1], alone[0])

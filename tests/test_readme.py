@@ -1,11 +1,9 @@
 """Figures in the README are those in the files that commands wrote, and its code runs."""
 
-import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
+import pytest
 import typer
 
 from tacit.cli.main import app
@@ -32,37 +30,21 @@ def test_the_timings_are_those_that_were_written() -> None:
     assert shown.group(1) == written
 
 
-def played(code: str, folder: Path) -> str:
-    """What a program prints that runs in a folder."""
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        cwd=folder,
-        env=os.environ,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-def test_the_python_example_runs_and_runs_again(tmp_path: Path) -> None:
+def test_the_python_example_runs_and_runs_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     example = re.search(r"```python\n(.*?)```", README, re.DOTALL)
     assert example is not None
-    first = played(example.group(1), tmp_path)
+    monkeypatch.chdir(tmp_path)
+    exec(example.group(1), {"__name__": "__main__"})
+    first = capsys.readouterr().out
     assert "HR@10" in first
     assert "chance" in first
     stamps = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("run.json")}
     assert len(stamps) == 2
-    assert played(example.group(1), tmp_path) == first
+    exec(example.group(1), {"__name__": "__main__"})
+    assert capsys.readouterr().out == first
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps  # nothing trained again
-
-
-def test_the_example_file_runs(tmp_path: Path) -> None:
-    said = played((ROOT / "examples" / "first_run.py").read_text(), tmp_path)
-    assert "HR@10" in said
-    assert "chance" in said
 
 
 def test_no_guarantee_is_promised_before_results_state_one(tmp_path: Path) -> None:

@@ -29,6 +29,8 @@ RESAMPLE = 11
 CLIENT_NOISE = 12
 SWAP = 13
 COLD = 14
+HISTORY_ORDER = 17
+NETWORK_DROPOUT = 20  # entries of a network that are left out of a training step
 
 # numba turns int64 + uint64 into float64, so every constant is an unsigned 64-bit one.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -96,6 +98,31 @@ def uniforms(seed: int, purpose: int, round_number: int, name_U: np.ndarray, n: 
     """
     names = np.ascontiguousarray(name_U, dtype=np.uint64)
     return np.asarray(_uniforms(seed, purpose, np.uint64(round_number), names, n))
+
+
+@_compiled
+def _ragged_uniforms(seed, purpose, names, start):  # type: ignore[no-untyped-def]
+    out = np.empty(start[-1], np.float64)
+    for u in range(len(names)):
+        key = stream_key(seed, purpose, np.uint64(0), names[u])
+        for place in range(start[u], start[u + 1]):
+            out[place] = draw_unit(key, place - start[u])
+    return out
+
+
+def ragged_uniforms(
+    seed: int, purpose: int, name_U: np.ndarray, start_U1: np.ndarray
+) -> np.ndarray:
+    """Numbers in [0, 1), packed: those of name u stand from `start_U1[u]` to `start_U1[u + 1]`.
+
+    >>> names = np.array([9, 7], np.uint64)
+    >>> packed = ragged_uniforms(0, INIT, names, np.array([0, 1, 4]))
+    >>> bool((packed[1:] == uniforms(0, INIT, 0, names[1:], 3)[0]).all())
+    True
+    """
+    names = np.ascontiguousarray(name_U, dtype=np.uint64)
+    start = np.ascontiguousarray(start_U1, dtype=np.int64)
+    return np.asarray(_ragged_uniforms(seed, purpose, names, start))
 
 
 def normals(seed: int, purpose: int, round_number: int, name_U: np.ndarray, n: int) -> np.ndarray:

@@ -42,7 +42,8 @@ def fused_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("alone", "fcf", "fedmr:views=sum"),
         ("rap", "fedrap", "fedmr"),
     ):
-        run(resolve(base, plugins=[plugin], rounds=2, sets=small), place / name)
+        sets = [*small, "local.inner.epochs=2"] if name == "rap" else small
+        run(resolve(base, plugins=[plugin], rounds=2, sets=sets), place / name)
     run(resolve("fedvbpr", protocol="clean", rounds=2, sets=["backbone.dim=8"]), place / "vbpr")
     return place
 

@@ -68,14 +68,14 @@ def test_noise_is_flagged_under_the_papers_pool_and_passes_under_clean():
     lonely = of(leaky, "local training alone").numbers
     assert lonely["HR@10, audited pool"] > 0.8
     assert lonely["HR@10, honest pool"] < lonely["bound"] < 0.3
-    assert "8 checks flag protocol 'pfedrec'" in leaky.conclusion
+    assert "10 checks flag protocol 'pfedrec'" in leaky.conclusion
     # the method under three pools, its lonely client under two, and the draws
     assert len(watch.names) == len(set(watch.names)) == 6
 
     watch = Trainings()
     clean = audit_noise(pfedrec(dim=8), CLEAN, watch)
     assert clean.flags == []
-    assert clean.conclusion == "None of 8 checks flags protocol 'clean'."
+    assert clean.conclusion == "None of 10 checks flags protocol 'clean'."
     assert len(watch.names) == len(set(watch.names)) == 3  # no pool differs from another
 
 

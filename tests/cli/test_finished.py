@@ -128,6 +128,23 @@ def test_explanations_in_words_and_fields(tacit, tmp_path):
         assert f"{line['item']}: {reason['sentence']}" in words
 
 
+def test_a_history_explains_in_words_and_fields(tacit, tmp_path):
+    out, file = tmp_path / "next", tmp_path / "history.txt"
+    assert tacit("train", "fednext", "--rounds", 1, "--out", out).code == 0
+    file.write_text("item-3\nitem-7\nitem-1\n")
+    for who in (("--user", "user-3"), ("--history", file)):
+        words = tacit("recommend", out, *who, "-k", 2, "--explain")
+        assert words.code == 0, words.err
+        assert "Percentages are of all" in words.out.splitlines()[-1]
+        lines = json.loads(tacit("recommend", out, *who, "-k", 2, "--explain", "--json").out)
+        for line in lines["items"]:
+            reason = line["reason"]
+            assert f"{line['item']}: {reason['sentence']}" in words.out
+            total = sum(one["contribution"] for one in reason["history"])
+            assert abs(total - line["score"]) < 1e-4
+            assert 1 <= len(reason["carried_by"]) <= 3
+
+
 def test_there_is_nothing_to_explain_of_ids(tacit, finished, plays):
     person = plays.read_text().splitlines()[1].split(",")[0]
     said = tacit("recommend", "one", "--user", person, "-k", 2, "--explain")

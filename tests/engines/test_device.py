@@ -10,12 +10,30 @@ import torch
 
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
+from tacit.core.types import Task
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
+from tacit.engines.central import CentralEngine, central_scorer
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.device import move_to_device
+from tacit.engines.participation import Participation
 from tacit.engines.scoring import Scorer
-from tacit.methods import cofedrec, fedavg, fedmf, fedncf, fedrap, fedrecon, gpfedrec, pfedrec
+from tacit.engines.select import engine_for
+from tacit.engines.state import State
+from tacit.errors import TacitError
+from tacit.methods import METHODS as BY_NAME
+from tacit.methods import (
+    Gru4Rec,
+    SasRec,
+    cofedrec,
+    fedavg,
+    fedmf,
+    fedncf,
+    fedrap,
+    fedrecon,
+    gpfedrec,
+    pfedrec,
+)
 from tacit.plugins.fedrkg import fedrkg, personal_table
 from tacit.testing.play import algorithm_for, same_to, trace
 from tacit.testing.synthetic import ragged
@@ -63,6 +81,69 @@ def test_a_gpu_gives_the_same_numbers(name: str) -> None:
     there = found.state if found.state.tuned is None else found.state.on("cpu")
     score_UI, other_UI = (Scorer(algorithm, state)(users) for state in (expected.state, there))
     assert np.abs(score_UI - other_UI).max() < 1e-9 * max(np.abs(score_UI).max(), 1.0)
+
+
+CENTRAL = {
+    "sasrec": SasRec(dim=6, heads=2, length=8, batch=4),
+    "sasrec with a softmax": SasRec(dim=6, length=8, batch=4, loss="softmax"),
+    "gru4rec": Gru4Rec(dim=6, length=8, batch=4),
+}
+
+
+def central_trace(name: str, device: str, rounds: int = 3) -> tuple[State, np.ndarray]:
+    algorithm = CENTRAL[name].algorithm(Task.of(TRAIN))
+    engine = CentralEngine(torch.float64, device)
+    state, users = engine.start(algorithm, TRAIN, 0), np.arange(TRAIN.n_users)
+    for number in range(1, rounds + 1):
+        if number == 2:  # as after a run was taken up again
+            state = state.on("cpu")
+        engine.round(algorithm, TRAIN, state, Participation().draw(TRAIN, 0, number), 0)
+    return state, central_scorer(algorithm, TRAIN, state, 0)(users)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
+@pytest.mark.parametrize("name", CENTRAL)
+def test_a_gpu_trains_central_networks_to_the_same_numbers(name: str) -> None:
+    expected, score_UI = central_trace(name, "cpu")
+    found, other_UI = central_trace(name, "cuda")
+    assert not found.on_host
+    start = CENTRAL[name].start(TRAIN, 0, torch.float64)
+    assert (expected.shared["items"] - start["items"]).abs().max() > 0.001
+    for parameter, value in expected.shared.items():
+        assert torch.allclose(value, found.shared[parameter].cpu(), rtol=1e-6, atol=1e-8), parameter
+    assert np.allclose(score_UI, other_UI, rtol=1e-6, atol=1e-8)
+    assert found.loss == pytest.approx(expected.loss, rel=1e-8)
+
+
+@pytest.mark.parametrize("name", CENTRAL)
+def test_a_central_network_begins_on_its_device_and_says_so(name: str) -> None:
+    algorithm = CENTRAL[name].algorithm(Task.of(TRAIN))
+    engine = CentralEngine(device="meta")
+    state = engine.start(algorithm, TRAIN, 0)
+    assert {parameter.device.type for parameter in state.shared.values()} == {"meta"}
+    assert engine.describe(algorithm).text.endswith(", on meta")
+    assert "on cpu" not in CentralEngine().describe(algorithm).text
+
+
+@pytest.mark.parametrize(
+    "name", ["popularity", "ease", "slist", "markov", "mf", "neumf", "fedease", "fedpergnn"]
+)
+def test_what_runs_on_the_cpu_only_refuses_a_gpu(name: str) -> None:
+    """Closed forms too: they would not run where they were told to."""
+    algorithm = BY_NAME[name].method().algorithm(Task.of(TRAIN))
+    with pytest.raises(TacitError, match=f"{name} runs on the CPU only; use device='cpu'."):
+        engine_for(algorithm, name, "auto", device="cuda")
+    assert engine_for(algorithm, name, "auto") is not None
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
+@pytest.mark.parametrize("name", ["sasrec", "gru4rec"])
+def test_central_networks_ask_for_a_gpu_that_is_there(name: str) -> None:
+    algorithm = BY_NAME[name].method().algorithm(Task.of(TRAIN))
+    with pytest.raises(TacitError, match="There is no CUDA device here"):
+        engine_for(algorithm, name, "auto", device="cuda")
+    with pytest.raises(TacitError, match="Unknown device 'tpu'"):
+        engine_for(algorithm, name, "auto", device="tpu")
 
 
 def test_a_state_moves_without_a_copy_where_it_is() -> None:

@@ -51,7 +51,7 @@ def test_views_bring_w_theta_f_to_a_linear_logit(name: str) -> None:
     encoder, (vector, bias) = algorithm.method.items, algorithm.method.backbone.linear  # type: ignore[misc]
     assert isinstance(encoder, Mixture)
     user, item_N = 5, np.array([3, 0, 41])
-    p = client_parameters(algorithm, state, user, TRAIN.positives[user])
+    p = client_parameters(algorithm, state, user, TRAIN.history(user))
     found = explain(algorithm, p, item_N)
     read = algorithm.method.sync.read
     view_IW = encoder.views(p, read(p))
@@ -69,7 +69,7 @@ def test_the_weights_are_those_of_the_router() -> None:
     encoder, user = algorithm.method.items, 7
     assert isinstance(encoder, Mixture)
     own_H = np.unique(TRAIN.positives[user])
-    p = client_parameters(algorithm, state, user, own_H)
+    p = client_parameters(algorithm, state, user, TRAIN.history(user))
     view_HW = encoder.views(p, p["items"])[own_H]
     logit_HV = encoder._route(p, view_HW)
     expected_V = torch.softmax(logit_HV.mean(0), dim=0)
@@ -87,15 +87,15 @@ def test_inputs_bring_what_a_ranking_without_them_lacks(name: str) -> None:
     algorithm, state = played(CASES[name])
     encoder, user = fused(algorithm.method), 5
     assert encoder is not None
-    p = client_parameters(algorithm, state, user, TRAIN.positives[user])
+    p = client_parameters(algorithm, state, user, TRAIN.history(user))
     found = explain(algorithm, p, np.arange(TRAIN.n_items))
-    score_I = Scorer(algorithm, state, positives=TRAIN.positives)(np.array([user]))[0]
+    score_I = Scorer(algorithm, state, train=TRAIN)(np.array([user]))[0]
     assert np.allclose(found.logit_N, score_I, atol=1e-9)
     assert found.inputs == ("id", "text", "image")
     for place, dropped in enumerate(found.inputs):
         less = replace(encoder, without=(dropped,))  # type: ignore[type-var]
         other = algorithm_for(replace(algorithm.method, items=less), TRAIN)
-        without_I = Scorer(other, state, positives=TRAIN.positives)(np.array([user]))[0]
+        without_I = Scorer(other, state, train=TRAIN)(np.array([user]))[0]
         assert np.allclose(found.input_NM[:, place], score_I - without_I, atol=1e-9)
         assert np.abs(found.input_NM[:, place]).max() > 1e-4
 
@@ -104,7 +104,7 @@ def test_a_tower_loses_a_view_with_its_weights_held() -> None:
     algorithm, state = played(CASES["tower"])
     encoder = algorithm.method.items
     assert isinstance(encoder, Mixture)
-    p = client_parameters(algorithm, state, 5, TRAIN.positives[5])
+    p = client_parameters(algorithm, state, 5, TRAIN.history(5))
     found = explain(algorithm, p, np.arange(3))
     view_NW = encoder.views(p, p["items"])[:3].clone()
     view_NW[:, 4:8] = 0  # the second view, which is 4 wide

@@ -47,10 +47,10 @@ def test_rows_of_the_table_score_as_in_the_table(name: str) -> None:
     state = engine.start(algorithm, train, 0)
     engine.round(algorithm, train, state, Participation().draw(train, 0, 1), 0)
     user_B, item_N = np.array([3, 0, 7]), np.array([9, 30, 31, 4])
-    whole_BI = Scorer(algorithm, state, positives=train.positives)(user_B)
+    whole_BI = Scorer(algorithm, state, train=train)(user_B)
     row_ND = state.shared[ITEMS][torch.from_numpy(item_N)]
     content = train.content.take(item_N)
-    scorer = RowScorer.of(algorithm, state, train.positives, row_ND, content)
+    scorer = RowScorer.of(algorithm, state, train, row_ND, content)
     np.testing.assert_allclose(scorer(user_B), whole_BI[:, item_N], rtol=1e-5, atol=1e-6)
 
 
@@ -75,5 +75,5 @@ def test_a_newcomer_ranks_given_rows_with_its_own_scorer() -> None:
     shared = CohortEngine().start(algorithm, train, 0).shared
     one = fit_newcomer(algorithm, shared, History(np.array([1, 2, 3])), name=5, seed=0, rounds=3)
     row_ND = torch.eye(4)
-    scorer = RowScorer.of(one.algorithm, one.state, one.positives, row_ND, Modalities())
+    scorer = RowScorer.of(one.algorithm, one.state, one.train, row_ND, Modalities())
     assert scorer(np.array([0]))[0] == pytest.approx(one.state.private["user"][0].numpy())

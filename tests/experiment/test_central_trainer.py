@@ -23,7 +23,7 @@ from tacit.experiment.run import run
 from tacit.experiment.spec import Experiment
 from tacit.experiment.trainer import Trainer
 
-NAMES = ("mf", "ncf", "neumf")
+NAMES = ("mf", "ncf", "neumf", "sasrec", "gru4rec")
 MEASURED = {"seconds", "cpu_seconds", "threads", "run", "engine"}
 
 
@@ -78,7 +78,7 @@ def test_the_selected_epoch_is_kept_with_its_moments(plays: Path, tmp_path: Path
     assert {"user", "items", "user/first", "items/steps"} <= set(saved[0].shared)
     method, prepared = experiment.method, prepare(experiment)
     assert isinstance(method, TrainedCentralMethod)
-    expected = rank(lambda user_B: method.score(saved[0].shared, user_B), prepared.split.test)
+    expected = rank(lambda user_B: method.score(saved[0].shared, [], user_B), prepared.split.test)
     found = read_ranks(tmp_path / "one" / "ranks.parquet")
     assert np.array_equal(found.full.above_H, expected.full.above_H)
     assert result.privacy.server_reads[-1] == "every history in full: this is a central method"
@@ -125,7 +125,8 @@ def test_lists_for_known_people_and_newcomers(name: str, plays: Path, tmp_path: 
     assert saved is not None
     assert isinstance(experiment.method, TrainedCentralMethod)
     rows = prepared.dataset.interactions
-    score_I = experiment.method.score(saved[0].shared, np.array([3]))[0]
+    history_3 = prepared.split.train.history(3)
+    score_I = experiment.method.score(saved[0].shared, [history_3], np.array([3]))[0]
     for line in recommend(tmp_path / "one", user=rows.users[3], k=4):
         assert line.score == score_I[rows.items.index(line.item)]
     history = tmp_path / "history.txt"

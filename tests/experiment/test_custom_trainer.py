@@ -21,7 +21,7 @@ from tacit.experiment.run import run
 from tacit.experiment.spec import Experiment
 from tacit.experiment.trainer import Trainer
 
-SETS = {"fedspectral": ["width=3"], "fedease": [], "fcf_als": ["dim=4"]}
+SETS = {"fedspectral": ["width=3"], "fedease": [], "fcf_als": ["dim=4"], "fednext": []}
 MEASURED = {"seconds", "cpu_seconds", "threads", "run", "engine"}
 
 

@@ -205,7 +205,7 @@ def scores_of(out: Path, people: list[str]) -> dict[str, list[tuple[str, float]]
 
 
 @pytest.mark.parametrize(
-    "name", ["fedmf", "pfedrec", "fedspectral", "fedease", "ease", "mf", "popularity"]
+    "name", ["fedmf", "pfedrec", "fedspectral", "fedease", "fednext", "ease", "mf", "popularity"]
 )
 def test_a_shuffled_file_gives_everybody_the_same_list(
     name: str, plays: Path, tmp_path: Path

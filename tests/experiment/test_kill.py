@@ -1,7 +1,6 @@
 """A run that is killed at any moment and resumed ends with the numbers of one left alone."""
 
 import json
-import os
 import random
 import signal
 import subprocess
@@ -11,19 +10,23 @@ from pathlib import Path
 
 import pytest
 
+from tacit.cli.main import main
+
 CODE = "import sys, tacit.cli.main as m; sys.exit(m.main(sys.argv[1:]))"
 COMMAND = "train pfedrec --data planted --participation 0.6 --checkpoint-seconds 0.1"
 MEASURED_TIME = ("seconds", "cpu_seconds", "threads", "run", "engine")
 
 
-def _start(out: Path, rounds: int, threads: int, *more: str) -> subprocess.Popen[bytes]:
+def _arguments(out: Path, rounds: int, threads: int) -> list[str]:
     numbers = ["--rounds", str(rounds), "--threads", str(threads)]
-    arguments = [*COMMAND.split(), *numbers, "--out", str(out), *more]
+    return [*COMMAND.split(), *numbers, "--out", str(out)]
+
+
+def _start(out: Path, rounds: int, threads: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-c", CODE, *arguments],
+        [sys.executable, "-c", CODE, *_arguments(out, rounds, threads), "--resume"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "NUMBA_NUM_THREADS": "2"},
     )
 
 
@@ -40,10 +43,10 @@ def _rounds_written(out: Path) -> int:
 def _kill_and_resume(tmp_path: Path, kills: int) -> None:
     alone, killed = tmp_path / "alone", tmp_path / "killed"
     rounds = 100 + 20 * kills  # so that the run outlasts its kills
-    assert _start(alone, rounds, 1).wait(timeout=300) == 0
+    assert main(_arguments(alone, rounds, 1)) == 0
     chooser = random.Random(0)
     for number in range(kills):
-        process = _start(killed, rounds, 1 + number % 2, "--resume")
+        process = _start(killed, rounds, 1 + number % 2)
         already = _rounds_written(killed)
         # training is under way once a new line stands in the metrics; then any moment may come
         deadline = time.monotonic() + 120
@@ -54,7 +57,7 @@ def _kill_and_resume(tmp_path: Path, kills: int) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=60)
     assert not (killed / "run.json").exists(), "the run ended before the kills did: make it longer"
-    assert _start(killed, rounds, 2, "--resume").wait(timeout=300) == 0
+    assert main([*_arguments(killed, rounds, 2), "--resume"]) == 0
     assert _numbers(killed) == _numbers(alone)
     for name in ("metrics.jsonl", "ranks.parquet"):
         assert (killed / name).read_bytes() == (alone / name).read_bytes(), name

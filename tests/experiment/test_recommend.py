@@ -17,9 +17,11 @@ from tacit.errors import TacitError
 from tacit.experiment.checkpoint import load_state
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.prepare import prepare
+from tacit.experiment.reasons import HistoryReason
 from tacit.experiment.recommend import recommend
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
+from tacit.methods import FedEase
 
 NAMES = ("fedmf", "pfedrec", "local_only", "ease", "popularity", "random", "pure_svd")
 
@@ -55,7 +57,7 @@ def refusal(folder: Path, **arguments: object) -> str:
     return str(caught.value)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, "markov", "slist"])
 def test_known_people_get_what_they_do_not_have(name: str, plays: Path) -> None:
     out = finished(name, plays)
     for user, known in histories(plays).items():
@@ -108,6 +110,16 @@ def test_newcomers_get_a_list_without_their_history_and_always_the_same(
     # in another order, twice, with blank lines and spaces: the same person
     again = written(plays, "", *reversed(history), f"  {history[0]}  ", "")
     assert recommend(out, history=again, k=5) == best
+
+
+@pytest.mark.parametrize("name", ["markov", "slist", "sasrec", "gru4rec"])
+def test_the_order_of_a_newcomer_counts_where_a_method_reads_it(name: str, plays: Path) -> None:
+    out = finished(name, plays)
+    history = sorted(histories(plays)["person 4"])[:4]
+    best = recommend(out, history=written(plays, *history), k=5)
+    assert recommend(out, history=written(plays, *history), k=5) == best
+    assert recommend(out, history=written(plays, *reversed(history)), k=5) != best
+    assert not {line.item for line in best} & set(history)
 
 
 def test_a_longer_list_begins_as_the_shorter_one(plays: Path) -> None:
@@ -230,6 +242,49 @@ def test_lifts_are_against_the_mean_item(fused: Path) -> None:
         if line.reason is not None
     }
     assert max(offsets) - min(offsets) < 1e-3  # one and the same mean for all items
+
+
+LINEAR = ("fednext", "fednext width=4", "fedease", "fedspectral width=3", "ease", "pure_svd")
+
+
+@pytest.mark.parametrize("name", LINEAR)
+def test_what_a_history_brings_adds_up_to_the_score(name: str, plays: Path, tmp_path: Path) -> None:
+    """For a known person and for a newcomer with the same items, the latest last."""
+    method, *sets = name.split(" ")
+    experiment = resolve(method, data=str(plays), rounds=2, sets=sets)
+    out = tmp_path / "one"
+    run(experiment, out)
+    prepared = prepare(experiment)
+    rows, train = prepared.dataset.interactions, prepared.split.train
+    own = [rows.items[item] for item in train.history(4).item_H]
+    file = tmp_path / "history.txt"
+    file.write_text("\n".join(own), encoding="utf-8")
+    known = recommend(out, user=rows.users[4], k=3, explain=True)
+    new = recommend(out, history=file, k=rows.n_items, explain=True)
+    for line in (*known, *new):
+        reason = line.reason
+        assert isinstance(reason, HistoryReason)
+        brought = [one.contribution for one in reason.history]
+        assert sum(brought) == pytest.approx(line.score, rel=1e-4, abs=1e-5)
+        assert brought == sorted(brought, reverse=True)
+        assert {one.item for one in reason.history} == set(own)
+    first = known[0].reason
+    assert isinstance(first, HistoryReason)
+    assert 1 <= len(first.carried_by) <= 3
+    assert first.text().startswith(f"carried by {first.history[0].item} (+")
+    if method == "fednext":  # at most a weight of one: the latest item, with its own row
+        assert first.history[0].item in own[-3:]
+
+
+def test_contributions_that_do_not_add_up_explain_nothing(
+    plays: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(resolve("fedease", data=str(plays), rounds=1), tmp_path / "one")
+    person = prepare(resolve("fedease", data=str(plays))).dataset.interactions.users[4]
+    plain = FedEase.contributions
+    monkeypatch.setattr(FedEase, "contributions", lambda *own: 2.0 * plain(*own))
+    with pytest.raises(TacitError, match="does not add up to it"):
+        recommend(tmp_path / "one", user=person, explain=True)
 
 
 def test_nothing_to_explain(plays: Path, fused: Path) -> None:

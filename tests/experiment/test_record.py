@@ -120,7 +120,7 @@ def test_files_of_format_2_are_read(path: Path) -> None:
     assert {key: now[key] for key in old} == old | {"format": RECORD_FORMAT}
     assert now["engine"]["text"] == sentence
     assert now["privacy"] == privacy | {"view": None}
-    added = {"kind", "device", "cautions", "engine", "privacy"}
+    added = {"kind", "device", "cautions", "engine", "privacy", "order"}
     assert now.keys() == old.keys() | added
 
 
@@ -141,6 +141,20 @@ def test_older_engines_are_told_by_their_sentences() -> None:
     assert record.device == "cuda"
     expected = EnginePath("cohort", blocks, None, "a reason (of two)", scoring="linear")
     assert record.engine == expected
+
+
+def test_files_of_format_3_say_nothing_of_order(folders: dict[str, RunFolder]) -> None:
+    found = json.loads(folders["composed"].result_file.read_bytes())
+    assert found.pop("order") == {
+        "by": "time",
+        "tied": 0,
+        "latest_of_tied": "first_row",
+        "read": False,
+    }
+    record = RunRecord.of_json(json.dumps({**found, "format": 3}).encode())
+    assert record.order is None
+    expected = folders["composed"].record().model_dump() | {"order": None}
+    assert record.model_dump() == expected
 
 
 def test_files_of_format_1_have_no_data_and_no_unit() -> None:
@@ -165,7 +179,7 @@ def test_cautions_of_older_files_are_found_in_them() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"format": 4}, "it is of format 4, which a newer version of tacit wrote"),
+        ({"format": 5}, "it is of format 5, which a newer version of tacit wrote"),
         ({"format": "two"}, "format: input should be a valid integer"),
         ({"seed": "0"}, "seed: input should be a valid integer"),
         ({"surprise": 1}, "surprise: extra inputs are not permitted"),

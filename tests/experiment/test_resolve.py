@@ -68,7 +68,9 @@ def test_unknown_names() -> None:
 
 def test_splits_by_name_keep_the_other_fields() -> None:
     base = SplitRule(ties="last_row", valid_share=0.2, seed=5)
-    assert split_named("global_time", base) == replace(base, kind="global_time", order="time")
+    by_time = replace(base, kind="global_time", order="time")
+    assert split_named("global_time", base) == replace(by_time, held_out="first")
+    assert split_named("global_time_all", base) == by_time
     assert split_named("ratio", base) == replace(base, kind="ratio", order="random")
     assert split_named("labels", base).kind == "labels"
     assert resolve("fedmf", split="random").protocol.split.order == "random"
@@ -205,7 +207,8 @@ def test_leaks_may_not_be_named_clean(setting: str) -> None:
     with pytest.raises(TacitError) as caught:
         leaky.check()
     assert str(caught.value) == (
-        "This protocol is named 'clean' but hides held-out items, keeps duplicates or masks less; "
+        "This protocol is named 'clean' but hides held-out items, keeps duplicates, shuffles "
+        "histories or masks less; "
         "give it another name."
     )
     renamed = apply_set(apply_set(resolve("fedmf", protocol="paper"), setting), "seed=3")

@@ -19,6 +19,7 @@ from tacit.data.dataset import FeatureTable, Modalities
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import samples_per_user
 from tacit.data.split import split_dataset
+from tacit.data.views import TrainView
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participation
@@ -36,6 +37,7 @@ from tacit.testing.play import algorithm_for, same_to, trace
 from tacit.testing.synthetic import ragged, with_content
 
 TRAIN = split_dataset(with_content(ragged()), CLEAN).train
+FEW = split_dataset(with_content(ragged(n_users=12, n_items=24)), CLEAN).train
 SIZES = {
     "KU": (204, 560),
     "Dance": (10_231, 1_676),
@@ -147,9 +149,11 @@ def small(base: str, setting: str) -> Method:
     return replace(method, local=short)
 
 
-def assert_engines_agree(method: Method) -> None:
-    reference = trace(method, TRAIN, LoopEngine(torch.float64))
-    found = trace(method, TRAIN, CohortEngine(torch.float64, block=7))
+def assert_engines_agree(
+    method: Method, train: TrainView = TRAIN, block: int = 7, rounds: int = 3
+) -> None:
+    reference = trace(method, train, LoopEngine(torch.float64), rounds=rounds)
+    found = trace(method, train, CohortEngine(torch.float64, block=block), rounds=rounds)
     for name, value in reference.end.items():
         allowed = 1e-9 * max(reference.change(name), float(value.abs().max()))
         assert same_to(value, found.end[name], allowed), name
@@ -160,10 +164,10 @@ def assert_engines_agree(method: Method) -> None:
 def test_engines_and_placements_agree(base: str, setting: str) -> None:
     """The loop makes the views of FedMR on each client, the cohort once on the server."""
     method = small(base, setting)
-    with_server_views = algorithm_for(method, TRAIN).with_server_views is not None
+    with_server_views = algorithm_for(method, FEW).with_server_views is not None
     private_rows = base == "fedrap"
     assert with_server_views == (not private_rows and setting not in ("changes", "clipped"))
-    assert_engines_agree(method)
+    assert_engines_agree(method, FEW, block=3, rounds=2)
 
 
 @pytest.mark.parametrize("order", ["guided first", "fused first"])
@@ -211,7 +215,7 @@ def weights_of(algorithm: ComposedAlgorithm, state: State, user: int) -> torch.T
     encoder = algorithm.method.items
     assert isinstance(encoder, Mixture)
     p = {**state.shared, **{name: value[user] for name, value in state.private.items()}}
-    p = with_history(algorithm, p, TRAIN.positives[user])
+    p = with_history(algorithm, p, TRAIN.history(user))
     history = {name.removesuffix("@past"): v for name, v in p.items() if name.endswith("@past")}
     view_HW = encoder.views({**p, **history}, history[ITEMS])
     return encoder.weights(p, view_HW, HistoryRows({**p, **history}, view_HW, p["weight@past"]))
@@ -228,10 +232,10 @@ def test_weights_of_views_are_a_distribution_and_differ_between_users() -> None:
 def test_training_and_ranking_weigh_alike() -> None:
     """The loss of a batch and the ranking see the same logits for the same items."""
     algorithm, state = after(fedmr(fcf(dim=4), id_width=5))
-    score_UI = Scorer(algorithm, state, positives=TRAIN.positives)(np.arange(TRAIN.n_users))
+    score_UI = Scorer(algorithm, state, train=TRAIN)(np.arange(TRAIN.n_users))
     for user in (0, 5):
         p = {**state.shared, **{name: value[user] for name, value in state.private.items()}}
-        whole = with_history(algorithm, p, TRAIN.positives[user])
+        whole = with_history(algorithm, p, TRAIN.history(user))
         items = torch.from_numpy(TRAIN.positives[user])
         rows = {name: whole[name][items] for name in (ITEMS, *algorithm.content)}
         logit_N = algorithm.logits({**whole, **rows})
@@ -243,7 +247,7 @@ def test_two_users_get_different_scores_and_released_ones_do_not() -> None:
     for restores, differ in ((True, True), (False, False)):
         method = fedmr(fcf(dim=4), id_width=5, router="shared", rule="item", restores=restores)
         algorithm, state = after(method)
-        score_UI = Scorer(algorithm, state, positives=TRAIN.positives)(np.arange(2))
+        score_UI = Scorer(algorithm, state, train=TRAIN)(np.arange(2))
         assert bool(np.abs(score_UI[0] - score_UI[1]).max() > 1e-6) == differ
 
 
@@ -286,7 +290,7 @@ def test_one_client_and_one_step_is_central_descent() -> None:
     p = with_history(
         algorithm,
         {**before, **{name: value[0] for name, value in state.private.items()}},
-        alone.positives[0],
+        alone.history(0),
     )
     rows = {name: p[name][item_N] for name in (ITEMS, *algorithm.content)}
     logit_N = algorithm.logits({**p, **rows})

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+
+import pytest
 
 import tacit
 from lab import same_numbers
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_every_method_is_played() -> None:
@@ -19,15 +19,29 @@ def test_every_method_is_played() -> None:
     assert len(keys) == len(set(keys))
 
 
-def command(*words: object) -> subprocess.CompletedProcess[str]:
-    script = [sys.executable, "-m", "lab.same_numbers", *map(str, words)]
-    return subprocess.run(script, cwd=ROOT, capture_output=True, text=True, timeout=300)
+@pytest.fixture
+def command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int | str | None, str]]:
+    """`python -m lab.same_numbers WORDS`: its exit code or last sentence, and what it printed. What
+    a record plays is played in processes of its own all the same."""
+
+    def call(*words: object) -> tuple[int | str | None, str]:
+        capsys.readouterr()
+        monkeypatch.setattr(sys, "argv", ["lab.same_numbers", *map(str, words)])
+        try:
+            code: int | str | None = same_numbers.main()
+        except SystemExit as end:
+            code = end.code
+        return code, capsys.readouterr().out
+
+    return call
 
 
-def test_two_experiments_are_recorded_and_compared(tmp_path: Path) -> None:
+def test_two_experiments_are_recorded_and_compared(command, tmp_path: Path) -> None:
     base, new = tmp_path / "base.json", tmp_path / "new.json"
-    done = command("record", base, "--only", '["fedmf", {"rounds": 2, "protocol": "fed')
-    assert done.returncode == 0, done.stderr
+    code, _ = command("record", base, "--only", '["fedmf", {"rounds": 2, "protocol": "fed')
+    assert code == 0
     found = json.loads(base.read_text())
     first, second = found.values()  # under two protocols
     assert first["metrics"]["full"]["HR@10"] > 0
@@ -38,18 +52,16 @@ def test_two_experiments_are_recorded_and_compared(tmp_path: Path) -> None:
     assert same_numbers.compare(base, new) == 0
     first["metrics"]["full"]["HR@10"] += 2**-50
     new.write_text(json.dumps(found))
-    same = command("compare", base, base)
-    other = command("compare", base, new)
-    assert (same.returncode, same.stdout) == (0, "same 2, different 0\n")
-    assert other.returncode == 1
+    assert command("compare", base, base) == (0, "same 2, different 0\n")
+    code, told = command("compare", base, new)
+    assert code == 1
     key = '["fedmf", {"rounds": 2, "protocol": "fedrkg"}]'
-    assert other.stdout.splitlines()[0] == f"{key}: metrics"
+    assert told.splitlines()[0] == f"{key}: metrics"
 
 
-def test_a_choice_of_nothing_is_refused(tmp_path: Path) -> None:
-    done = command("record", tmp_path / "out.json", "--only", "nothing of this name")
-    assert done.returncode != 0
-    assert "leave --only out" in done.stderr
+def test_a_choice_of_nothing_is_refused(command, tmp_path: Path) -> None:
+    ended, _ = command("record", tmp_path / "out.json", "--only", "nothing of this name")
+    assert "leave --only out" in ended  # a sentence: the exit code is 1
     assert not (tmp_path / "out.json").exists()
 
 

@@ -26,8 +26,10 @@ class Said:
 def table(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> Callable[..., Said]:
-    """Run `python -m lab.table ARGUMENTS` in an empty folder."""
+    """Run `python -m lab.table ARGUMENTS` in an empty folder, as on a machine with one core: jobs
+    are then run here."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(command, "cores", lambda: 1)
     capsys.readouterr()
 
     def call(*arguments: object) -> Said:

@@ -223,6 +223,15 @@ class Untouchable:
         raise AssertionError(f"somebody looked at {name} of the test part")
 
 
+def test_rows_without_an_engine_for_a_gpu_run_on_the_cpu() -> None:
+    """Where the others run on one, and the definition stays the same."""
+    there = replace(FEW, device="cuda")
+    for row, device in ((FEDMF, "cuda"), (POPULARITY, "cpu")):
+        setting = row.settings[0]
+        assert place_of(there, row).experiment(setting, 0).device == device
+        assert place_of(FEW, row).experiment(setting, 0).device == "cpu"
+
+
 def test_no_choice_looks_at_the_test_part(monkeypatch: pytest.MonkeyPatch) -> None:
     def blind(experiment: Any) -> Prepared:
         prepared = prepare(experiment)

@@ -46,7 +46,7 @@ def test_every_round_is_ease_with_the_next_ridge(block: int) -> None:
     method, engine = FedEase(ridges), CustomEngine(torch.float64, block)
     state = engine.start(method.algorithm(Task.of(train)), train, seed=0)
     everybody = np.arange(train.n_users)
-    histories = [train.positives[user] for user in everybody]
+    histories = [train.history(user) for user in everybody]
     for setting in range(3):
         participants = Participation().draw(train, 0, setting + 1)
         engine.round(method.algorithm(Task.of(train)), train, state, participants, seed=0)

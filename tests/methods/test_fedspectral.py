@@ -68,7 +68,7 @@ def play(train: TrainView, width: int, rounds: int) -> State:
 
 
 def pure_svd(train: TrainView, width: int) -> np.ndarray:
-    everybody = [train.positives[user] for user in range(train.n_users)]
+    everybody = [train.history(user) for user in range(train.n_users)]
     return PureSvd((width,)).fit(train, 0, seed=0).score(everybody, train.user_key_U)
 
 

@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from tacit.central.pairs import PairModel
+from tacit.central.sequences import SequenceModel
 from tacit.core.algorithm import ClientData
 from tacit.core.optim import Adam, Sgd
 from tacit.core.registry import PARTS
@@ -30,6 +31,7 @@ from tacit.methods.cold_start import cold_pfedrec
 from tacit.methods.feddae import FedDAE
 from tacit.methods.fedpergnn import FedPerGNN
 from tacit.methods.metamf import MetaMF
+from tacit.methods.sequence_models import Gru4Rec, SasRec
 from tacit.parts.cold.diffusion import Corrected, Diffusion
 from tacit.parts.cold.features import Features
 from tacit.testing.custom_tests import custom_trace
@@ -44,6 +46,7 @@ EVERYBODY = np.arange(TRAIN.n_users)
 CUSTOM: dict[str, Any] = {
     "fedspectral": PARTS["fedspectral"](width=2),
     "fedease": PARTS["fedease"](),
+    "fednext": PARTS["fednext"](),
     "fcf_als": PARTS["fcf_als"](dim=3),
     "feddae": FedDAE(hidden=3, latent=2, gate=2, epochs=2),
     "metamf": MetaMF(dim=3, left=2, predictor=2, user_width=2, memory=3, hidden=4),
@@ -131,7 +134,7 @@ def test_a_subclass_runs_no_ragged_kernel(name: str, change: Callable[[Any], Any
 
 def test_the_methods_themselves_do_meet_them_and_it_is_said() -> None:
     task = Task(TRAIN.n_users, TRAIN.n_items)
-    for name in ("fcf_als", "feddae", "metamf", "fedpergnn"):
+    for name in ("fednext", "fcf_als", "feddae", "metamf", "fedpergnn"):
         kind = type(CUSTOM[name]).__name__
         said = CustomEngine().describe(CUSTOM[name].algorithm(task)).text
         assert said == f"custom: ragged kernels of {kind}, all clients together on cpu"
@@ -235,8 +238,48 @@ def test_a_central_trainer_says_its_kernel() -> None:
     assert said == ["mf kernel)", "batch after batch)", "tower kernel)"]
 
 
+SEQUENCES: dict[str, SequenceModel] = {
+    "sasrec": SasRec(dim=4, blocks=1, length=6, batch=8, dropout=0.2),
+    "gru4rec": Gru4Rec(dim=4, length=6, batch=8, dropout=0.2),
+}
+
+
+def read_played(model: SequenceModel) -> np.ndarray:
+    parameters = model.start(TRAIN, 0, WIDE)
+    for number in (1, 2):
+        parameters, _ = model.epoch(parameters, TRAIN, 0, number)
+    histories = [TRAIN.history(int(user)) for user in EVERYBODY]
+    return model.score(parameters, histories, EVERYBODY)
+
+
+@pytest.mark.parametrize("name", SEQUENCES)
+def test_states_and_optimisers_of_a_sequence_model_are_never_ignored(name: str) -> None:
+    plain = SEQUENCES[name]
+    parent, adam = type(plain), plain.optimiser
+
+    def states(self: Any, p: Params, read: Any, dropout: Any) -> torch.Tensor:
+        found: torch.Tensor = 1.5 * parent.states(self, p, read, dropout)
+        return found
+
+    scores = read_played(plain)
+    assert np.allclose(scores, read_played(overriding(plain)), rtol=1e-12, atol=1e-12)
+    for other in (
+        overriding(plain, states=states),
+        replace(plain, optimiser=overriding(adam, update=doubled)),
+        replace(plain, optimiser=Sgd(0.1)),
+        replace(plain, optimiser=replace(adam, lifetime="round")),
+        replace(plain, loss="softmax"),
+        replace(plain, dropout=0.0),
+    ):
+        assert not np.allclose(scores, read_played(other), rtol=1e-6, atol=1e-9)
+
+
 @pytest.mark.parametrize(
-    "name", ["popularity", "random", "unseen_first", "ease", "pure_svd", "mean_profile"]
+    "name",
+    [
+        *("popularity", "random", "unseen_first", "ease", "pure_svd", "mean_profile"),
+        *("markov", "slist"),
+    ],
 )
 def test_a_fit_of_a_central_subclass_is_ranked(name: str) -> None:
     parent = PARTS[name]

@@ -209,12 +209,17 @@ BEHAVIOURS: dict[str, dict[str, Override]] = {
 ELSEWHERE = {
     "federated": "a value with slots, which has no behaviour of its own",
     **dict.fromkeys(
-        ("fedspectral", "fedease", "fcf_als", "feddae", "metamf", "fedpergnn"),
+        ("fedspectral", "fedease", "fednext", "fcf_als", "feddae", "metamf", "fedpergnn"),
         "test_methods_never_ignored.py: custom algorithms",
     ),
     **dict.fromkeys(("mf", "ncf", "neumf"), "test_methods_never_ignored.py: models of pairs"),
+    **dict.fromkeys(("sasrec", "gru4rec"), "test_methods_never_ignored.py: models of sequences"),
     **dict.fromkeys(
         ("popularity", "random", "unseen_first", "ease", "pure_svd", "mean_profile"),
+        "test_methods_never_ignored.py: central methods",
+    ),
+    **dict.fromkeys(
+        ("markov", "slist"),
         "test_methods_never_ignored.py: central methods",
     ),
     **dict.fromkeys(

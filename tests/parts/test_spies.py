@@ -230,9 +230,12 @@ def test_what_is_sent_later_is_disclosed_too() -> None:
 
 PLANNED = {"fedmf": 10, "pfedrec": 10, "gpfedrec": 10, "cofedrec": 10, "local_only": 0} | {
     "fedease": 1,
+    "fednext": 1,
     "fedspectral": 10,
     "ease": 1,
     "mf": 1,
+    "slist": 1,
+    "sasrec": 1,
 }
 
 

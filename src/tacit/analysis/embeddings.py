@@ -193,8 +193,8 @@ def embeddings(
     name, items = prepared.dataset.interactions.users[code], prepared.dataset.interactions.items
     places, aucs, rows = [], [], []
     for run in runs:
-        history_H = prepared.split.train.positives[code]
-        vector_ID = item_vectors(run.algorithm, run.state, code, history_H)
+        history = prepared.split.train.history(code)
+        vector_ID = item_vectors(run.algorithm, run.state, code, history)
         place_I2 = PROJECTIONS[projection].place(vector_ID)
         own = user_auc(run.scores()(np.array([code]))[0], kind_I)
         everybody = _mean_auc(run, prepared)

@@ -87,11 +87,11 @@ class FinishedRun:
 
     def scores(self, state: State | None = None) -> ScoreBlock:
         """Logits of the kept model, or of a state that an analysis made from it."""
-        positives = None
+        train = None
         if self.algorithm.method.items.reads_history:
-            positives = self.prepared.split.train.positives
+            train = self.prepared.split.train
         kept = self.state if state is None else state
-        return Scorer(self.algorithm, kept, positives=positives)
+        return Scorer(self.algorithm, kept, train=train)
 
 
 def finished_runs(folders: Sequence[str | Path]) -> list[FinishedRun]:

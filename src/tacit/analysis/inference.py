@@ -15,6 +15,7 @@ from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun, require_alike
 from tacit.core.compose import ComposedAlgorithm
 from tacit.core.types import ITEMS, OWN_ITEMS
+from tacit.data.views import History
 from tacit.engines.scoring import client_parameters
 from tacit.engines.state import State
 from tacit.evaluation.metrics import metric, per_user
@@ -31,10 +32,10 @@ from tacit.study.compare import difference_text
 
 @torch.no_grad()
 def item_vectors(
-    algorithm: ComposedAlgorithm, state: State, user: int, item_H: np.ndarray | None = None
+    algorithm: ComposedAlgorithm, state: State, user: int, history: History | None = None
 ) -> np.ndarray:
-    """The (I, D) vectors that one user's scorer sees; `item_H` is the user's own history, for items
-    that look different to everybody.
+    """The (I, D) vectors that one user's scorer sees; `history` is the user's own, for items that
+    look different to everybody.
 
     >>> from tacit.core.compose import compose
     >>> from tacit.core.types import Task
@@ -43,7 +44,7 @@ def item_vectors(
     >>> item_vectors(compose(fedmf(dim=2), Task(1, 3)), state, 0).shape
     (3, 2)
     """
-    p = client_parameters(algorithm, state, user, item_H)
+    p = client_parameters(algorithm, state, user, history)
     return algorithm.encoded(p, algorithm.method.sync.read).numpy()
 
 

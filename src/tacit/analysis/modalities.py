@@ -100,7 +100,7 @@ def spaces(run: FinishedRun, user: int) -> dict[str, np.ndarray]:
             "give a run with content, or look at it with `tacit analyse embeddings`."
         )
     algorithm, read = run.algorithm, run.algorithm.method.sync.read
-    p = client_parameters(algorithm, run.state, user, run.prepared.split.train.positives[user])
+    p = client_parameters(algorithm, run.state, user, run.prepared.split.train.history(user))
     found = {name: x_ID.numpy() for name, x_ID in encoder.projected(p, read(p)).items()}
     return found | {MIXED: algorithm.encoded(p, read).numpy()}
 

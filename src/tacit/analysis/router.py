@@ -82,7 +82,7 @@ def user_weights(run: FinishedRun) -> UserWeights:
         own_H = np.unique(train.positives[user])
         if not len(own_H):
             continue
-        p = client_parameters(algorithm, run.state, user, own_H)
+        p = client_parameters(algorithm, run.state, user, train.history(user))
         found = explain(algorithm, p, np.concatenate([own_H, some]))
         here = found.input_NM[: len(own_H)]
         weight_UV[user] = found.weight_NV[: len(own_H)].mean(axis=0)

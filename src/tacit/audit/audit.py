@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
+from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
 
 from tacit.audit.checks import drawn_less, never_sampled, repeats, tied_times
+from tacit.audit.order import neighbours, shuffled_order
 from tacit.audit.scores import alone, references, swapped, unseen
 from tacit.audit.subject import AuditFinding, Subject
 from tacit.core.types import EnginePath, Task
@@ -60,6 +62,13 @@ def render(audits: Sequence[Audit]) -> str:
     >>> "a&lt;b" in render([Audit("m", "a<b", "clean", True, "s", 0, 9, 5, "5", "e", ())])
     True
     """
+    checks = [finding.name for finding in audits[0].findings]
+    return _page().render(audits=audits, checks=checks, first=audits[0])
+
+
+@cache
+def _page() -> Template:
+    """The page with gaps, translated to code once."""
     environment = Environment(
         # the style is that of the report of a run
         loader=ChoiceLoader(
@@ -71,9 +80,7 @@ def render(audits: Sequence[Audit]) -> str:
         undefined=StrictUndefined,
     )
     environment.filters["amount"] = known(amount)
-    template = environment.get_template("audit.html.jinja")
-    checks = [finding.name for finding in audits[0].findings]
-    return template.render(audits=audits, checks=checks, first=audits[0])
+    return environment.get_template("audit.html.jinja")
 
 
 def amount(value: object) -> str:
@@ -124,6 +131,8 @@ CHECKS: tuple[Callable[[Subject], AuditFinding], ...] = (
     unseen,
     repeats,
     tied_times,
+    shuffled_order,
+    neighbours,
 )
 
 

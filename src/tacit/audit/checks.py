@@ -8,8 +8,9 @@ from typing import Literal
 import numpy as np
 
 from tacit.audit.subject import AuditFinding, Subject, Verdict, does_not_apply, of_all_users
+from tacit.data.by_time import tied_first
 from tacit.data.interactions import Interactions
-from tacit.data.split import distinct, n_repeated, resolved_split, split_dataset
+from tacit.data.split import distinct, n_repeated, part_of_rows, resolved_split, split_dataset
 from tacit.evaluation import references
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranks import Candidates
@@ -58,14 +59,17 @@ def tied_times(subject: Subject) -> AuditFinding:
     name, dataset = "tied times", subject.prepared.dataset
     protocol = subject.experiment.protocol
     rule, data = resolved_split(protocol.split, dataset), dataset.interactions
-    if rule.kind != "leave_one_out" or rule.order != "time" or data.time_N is None:
+    by_time = rule.kind == "leave_one_out" and rule.order == "time"
+    if data.time_N is None or not (by_time or rule.holds_out_first):
         by = rule.order if rule.kind == "leave_one_out" else rule.kind
         return does_not_apply(name, f"the split is by {by}, and no single time decides it")
-    tied = int(tied_users(data)[subject.split.test.user_E].sum())
+    tied_U = tied_users(data) if by_time else tied_first(data, part_of_rows(dataset, rule))
+    tied = int(tied_U[subject.split.test.user_E].sum())
+    which = "latest time" if by_time else "first time after the cut"
     share = tied / subject.users
     if not tied:
         return AuditFinding(
-            name, "pass", "Every user's latest time is of one item.", {"share": 0.0}, "0.0%", ""
+            name, "pass", f"Every user's {which} is of one item.", {"share": 0.0}, "0.0%", ""
         )
     other: Literal["first_row", "last_row"] = (
         "last_row" if rule.ties == "first_row" else "first_row"
@@ -76,7 +80,7 @@ def tied_times(subject: Subject) -> AuditFinding:
         for ties, split in ((rule.ties, subject.split), (other, split_dataset(dataset, turned)))
     }
     text = (
-        f"For {tied} of {subject.users} users ({share:.1%}) several items share the latest time, "
+        f"For {tied} of {subject.users} users ({share:.1%}) several items share the {which}, "
         f"and the rule {rule.ties} chose the test item; popularity has HR@10 "
         f"{m4(counted[rule.ties])} by this rule and {m4(counted[other])} by {other}."
     )

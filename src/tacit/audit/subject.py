@@ -84,7 +84,8 @@ def swap_test(split: Split, seed: int, *, into_pool: bool = True) -> Split:
     """
     train, n_items, n_users = split.train, split.train.n_items, split.train.n_users
     valid, test = of_all_users(split.valid, n_users), of_all_users(split.test, n_users)
-    touched = distinct(n_items, train.positives, valid, test)
+    left_out = Lists.empty(n_users) if split.left_out is None else split.left_out
+    touched = distinct(n_items, train.positives, valid, test, left_out)
     most = int(test.size_U.max(initial=0))
     draw_UW = streams.uniforms(seed, streams.SWAP, 0, train.user_key_U, most)
     kept: list[int] = []
@@ -116,7 +117,7 @@ def swap_test(split: Split, seed: int, *, into_pool: bool = True) -> Split:
     )
     hidden = train.hidden_from_negatives
     if train.leaks and into_pool:
-        hidden = distinct(n_items, valid, of_all_users(held_out, n_users))
+        hidden = distinct(n_items, valid, of_all_users(held_out, n_users), left_out)
     return replace(split, train=replace(train, hidden_from_negatives=hidden), test=held_out)
 
 
@@ -207,11 +208,11 @@ class Subject:
     @property
     def sampling(self) -> tuple[Sampling, int] | None:
         """How the method draws negatives, and its local epochs; None where it draws none."""
-        draws = self._algorithm.draws(Exchange())
+        draws = self.algorithm.draws(Exchange())
         return None if draws.sampling is None else (draws.sampling, draws.epochs)
 
     @cached_property
-    def _algorithm(self) -> Algorithm:
+    def algorithm(self) -> Algorithm:
         return self.experiment.method.algorithm(Task.of(self.split.train))
 
     @cached_property
@@ -230,7 +231,7 @@ class Subject:
     def _present(self, round_number: int) -> np.ndarray:
         """Who draws negatives in a round: whoever takes part in it, at a central server all."""
         experiment, train = self.experiment, self.split.train
-        if self._algorithm.central is not None:
+        if self.algorithm.central is not None:
             return np.arange(train.n_users)
         return experiment.participation.draw(train, experiment.seed, round_number).user_P
 
@@ -261,6 +262,12 @@ class Subject:
         outcome = self._train(replace(self.experiment, method=chosen), self._view(pool), what)
         self._known.append((chosen, pool, outcome))
         return outcome
+
+    def without_order(self, *, ties_only: bool = False) -> AuditOutcome:
+        """Train once more, with the order inside each train history shuffled, or of ties alone."""
+        train, seed = self.split.train, self.experiment.seed
+        view = train.ties_shuffled(seed) if ties_only else train.shuffled(seed)
+        return self._train(self.experiment, view, f"{'ties' if ties_only else 'order'} shuffled")
 
     def _view(self, pool: Pool) -> TrainView:
         if pool == "honest":

@@ -55,14 +55,20 @@ def draw_pairs(train: TrainView, sampling: Sampling, *, seed: int, number: int) 
     >>> sorted(zip(drawn.user_N.tolist(), drawn.item_N.tolist(), drawn.label_N.tolist()))
     [(0, 0, 1), (0, 1, 0), (1, 0, 0), (1, 1, 1)]
     """
+    drawn = draw_unshuffled(train, sampling, seed=seed, number=number)
+    order_N = streams.numpy_generator(seed, streams.SHUFFLE, number).permutation(len(drawn))
+    return PairSamples(drawn.user_N[order_N], drawn.item_N[order_N], drawn.label_N[order_N])
+
+
+def draw_unshuffled(train: TrainView, sampling: Sampling, *, seed: int, number: int) -> PairSamples:
+    """The same samples user after user: each positive, in the order of `positives`, and then its
+    negatives."""
     count_U = samples_per_user(train, sampling)
     start_U1 = np.concatenate([[0], np.cumsum(count_U)]).astype(np.int64)
     item_N = np.empty(int(start_U1[-1]), np.int64)
     label_N = np.empty(int(start_U1[-1]), np.uint8)
     _draw(Drawing.of(train, sampling, seed, number), start_U1, item_N, label_N)
-    order_N = streams.numpy_generator(seed, streams.SHUFFLE, number).permutation(len(item_N))
-    user_N = np.repeat(np.arange(train.n_users), count_U)
-    return PairSamples(user_N[order_N], item_N[order_N], label_N[order_N])
+    return PairSamples(np.repeat(np.arange(train.n_users), count_U), item_N, label_N)
 
 
 @compiled(error_model="numpy")

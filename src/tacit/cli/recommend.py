@@ -24,7 +24,11 @@ def recommend(
     ] = None,
     k: Annotated[int, typer.Option("-k", help="How many items.")] = 10,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Say which view and which input carried each item.")
+        bool,
+        typer.Option(
+            "--explain",
+            help="Say what carried each item: views and inputs, or items of the history.",
+        ),
     ] = False,
     imports: options.Import = None,
     as_json: options.Json = False,
@@ -37,7 +41,8 @@ def recommend(
 
     ready_to_compute()
     best = recommend_items(run, user=user, history=history, k=k, explain=explain)
-    nothing = explain and fused(RunFolder(run).experiment().method) is None
+    is_fused = explain and fused(RunFolder(run).experiment().method) is not None
+    nothing = explain and not is_fused and all(line.reason is None for line in best)
     if as_json:
         items = [_fields(line, explain) for line in best]
         said = {"note": NOTHING} if nothing else {}
@@ -61,7 +66,7 @@ def recommend(
         for line in best:
             reason = NO_REASON if line.reason is None else line.reason.text()
             say(f"{line.rank:<9} {line.item}: {reason}")
-        say(f"note      {LIFTS}")
+        say(f"note      {LIFTS if is_fused else SHARES}")
 
 
 NOTHING = "This run reads nothing of an item but its id, so there is nothing else to explain."
@@ -70,18 +75,13 @@ LIFTS = (
     "All numbers are logits against the mean item of the catalogue: what a view or an input brings "
     "to every item alike moves none."
 )
+SHARES = "Percentages are of all that the items of the history move an item by, up or down."
 
 
 def _fields(line: Recommendation, explain: bool) -> dict[str, Any]:
     fields = asdict(line)
     if line.reason is not None:
-        reason = line.reason
-        fields["reason"] |= {
-            "view_shares": reason.view_shares,
-            "carried_by": reason.carried_by,
-            "rests_on": reason.rests_on,
-            "sentence": reason.text(),
-        }
+        fields["reason"] = line.reason.fields()
     elif not explain:
         del fields["reason"]
     return fields

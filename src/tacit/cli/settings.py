@@ -52,9 +52,10 @@ Preset = Annotated[
 SplitOption = Annotated[
     str | None,
     typer.Option(
-        help="How parts are made: time, random, row, item_appearance, global_time, ratio, labels, "
-        "released, cold or cold_together. Default: the protocol's own (time for most; labels "
-        "where a file has them and no times)."
+        help="How parts are made: time, random, row, item_appearance, global_time, "
+        "global_time_all, ratio, labels, released, cold or cold_together; with fields of it, as in "
+        "global_time:test_share=0.2. Default: the protocol's own (time for most; labels where a "
+        "file has them and no times)."
     ),
 ]
 ColumnsOption = Annotated[

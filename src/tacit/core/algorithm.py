@@ -23,6 +23,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tacit.core.recency import Recency
 from tacit.core.types import Initializer, Params, Task, Upload
 from tacit.data.batches import BlockDraws
 from tacit.data.sampling import Sampling
@@ -79,6 +80,7 @@ class Draws:
     all_rows: bool = False  # whether every item is one of the client's rows
     history_rows: bool = False  # whether the history's place among those rows is wanted
     order: bool = False  # whether the order of the history is wanted
+    recency: Recency | None = None  # how much positives count; None: all alike
     noise: Mapping[str, Initializer] = field(default_factory=dict)  # drawn anew in every round
 
 
@@ -317,6 +319,11 @@ class Algorithm(ABC):
     def channel(self) -> tuple[Transform, ...]:
         """What uploads pass on their way."""
         return ()
+
+    @property
+    def reads_order(self) -> bool:
+        """Whether clients look at the order of their histories when they train or rank."""
+        return False
 
     # One round
 

@@ -29,6 +29,8 @@ from tacit.core.algorithm import (
     Traffic,
     Update,
 )
+from tacit.core.capabilities import defines
+from tacit.core.recency import Recency, weighed
 from tacit.core.types import Initializer, Params, Task, Upload
 from tacit.data.sampling import Sampling
 from tacit.data.views import History, TrainView
@@ -44,11 +46,28 @@ class HistoryScorer(Protocol):
         ...
 
 
+class LinearScorer(HistoryScorer, Protocol):
+    """A fitted model whose scores are sums over a history, so that they can be explained by it."""
+
+    def contributions(self, history: History) -> tuple[np.ndarray, np.ndarray]:
+        """The history's distinct items (K,), and what each brings to each score (K, I)."""
+        ...
+
+
 class CentralMethod:
     """A method that sees all histories at once and fits them in one go. It has settings to try
-    instead of rounds: "round" r fits setting r, and the usual selection on validation picks one."""
+    instead of rounds: "round" r fits setting r, and the usual selection on validation picks one.
+
+    One whose scorer reads `History.weight_H` may have a field `recency`: histories then come with
+    weights when they are ranked from, and what is fitted stays as it is."""
 
     composed: ClassVar[None] = None
+    recency: Recency | None = None
+
+    @property
+    def reads_order(self) -> bool:
+        """Whether the method itself looks at the order of histories."""
+        return False
 
     @property
     def settings(self) -> int:
@@ -65,12 +84,22 @@ class CentralMethod:
 class TrainedCentralMethod:
     """A method that sees all histories at once and is trained epoch by epoch: an epoch is a round,
     and the usual selection on validation picks one. What `start` and `epoch` return is everything
-    that the next epoch needs, the optimizer state included."""
+    that the next epoch needs, the optimizer state included.
+
+    With `runs_on_gpu` parameters may lie on a GPU, where `epoch` and `score` then work.
+    """
 
     composed: ClassVar[None] = None
+    runs_on_gpu: ClassVar[bool] = False
 
     @property
-    def sampling(self) -> Sampling:
+    def reads_order(self) -> bool:
+        """Whether the method looks at the order of histories."""
+        return False
+
+    @property
+    def sampling(self) -> Sampling | None:
+        """What is drawn beside each positive; None where nothing is."""
         return Sampling()
 
     def algorithm(self, task: Task) -> CentralAlgorithm:
@@ -113,12 +142,18 @@ class Fitted:
     loss: float = float("nan")
     model: HistoryScorer | None = None
 
+    @property
+    def linear(self) -> LinearScorer | None:
+        """The model, where it says what each item of a history brings to a score."""
+        return self.model if defines(self.model, "contributions", "score") else None  # type: ignore
+
 
 class CentralAlgorithm(Algorithm):
     """The contract of a central method: clients send their histories, the server does the rest."""
 
     kind: ClassVar[Kind] = "central"
     path: str  # how it is fitted, for people
+    runs_on_gpu: bool = False
 
     @property
     def central(self) -> CentralAlgorithm:
@@ -143,6 +178,12 @@ class CentralAlgorithm(Algorithm):
     @abstractmethod
     def scores(self, fitted: Fitted, train: TrainView, user_B: np.ndarray) -> np.ndarray:
         """(B, I) logits of known users."""
+
+    def weighed(
+        self, model: HistoryScorer, histories: list[History], key_B: np.ndarray
+    ) -> list[History]:
+        """What people are ranked from: histories, with recent items weighing more where asked."""
+        return histories
 
     @abstractmethod
     def newcomer(
@@ -198,6 +239,10 @@ class SettingsAlgorithm(CentralAlgorithm):
         return self.method.settings
 
     @property
+    def reads_order(self) -> bool:
+        return self.method.reads_order or self.method.recency is not None
+
+    @property
     def path(self) -> str:  # type: ignore[override]
         return f"central: {self.method.settings} setting(s), all histories on the server"
 
@@ -210,13 +255,25 @@ class SettingsAlgorithm(CentralAlgorithm):
     def scores(self, fitted: Fitted, train: TrainView, user_B: np.ndarray) -> np.ndarray:
         assert fitted.model is not None
         histories = [train.history(int(user)) for user in user_B]
-        return fitted.model.score(histories, train.user_key_U[user_B])
+        return self._ranked(fitted.model, histories, train.user_key_U[user_B])
 
     def newcomer(
         self, fitted: Fitted, history: History, *, name: int, seed: int, rounds: int
     ) -> np.ndarray:
         assert fitted.model is not None
-        return fitted.model.score([history], np.array([name], dtype=np.uint64))[0]
+        return self._ranked(fitted.model, [history], np.array([name], dtype=np.uint64))[0]
+
+    def _ranked(
+        self, model: HistoryScorer, histories: list[History], key_B: np.ndarray
+    ) -> np.ndarray:
+        return model.score(self.weighed(model, histories, key_B), key_B)
+
+    def weighed(
+        self, model: HistoryScorer, histories: list[History], key_B: np.ndarray
+    ) -> list[History]:
+        if self.method.recency is None:
+            return histories
+        return weighed(self.method.recency, histories, model.score, key_B)
 
 
 @dataclass(frozen=True)
@@ -225,6 +282,14 @@ class EpochsAlgorithm(CentralAlgorithm):
 
     task: Task
     method: TrainedCentralMethod
+
+    @property
+    def runs_on_gpu(self) -> bool:  # type: ignore[override]
+        return self.method.runs_on_gpu
+
+    @property
+    def reads_order(self) -> bool:
+        return self.method.reads_order
 
     @property
     def path(self) -> str:  # type: ignore[override]

@@ -87,7 +87,7 @@ def _batches(draws: BlockDraws) -> list[tuple[int, Batch]]:
             batch = Batch(
                 torch.from_numpy(draws.row_TSBW[epoch, step, 0][real]),
                 torch.from_numpy(draws.label_TSBW[epoch, step, 0][real]),
-                torch.from_numpy(draws.weight_SBW[step, 0][real]),
+                torch.from_numpy(draws.weights(epoch, step)[0][real]),
             )
             batches.append((epoch, batch))
     return batches
@@ -254,6 +254,7 @@ def fit_gates(
     mapped = vmap(loss)
     drawn = (draws.row_TSBW, draws.label_TSBW, draws.weight_SBW, draws.steps_B)
     row_TSBW, label_TSBW, weight_SBW, steps_B = (torch.from_numpy(x).to(here) for x in drawn)
+    counts_TSBW = None if draws.counts_TSBW is None else torch.from_numpy(draws.counts_TSBW)
     before_B = torch.full((count,), float("inf"), dtype=torch.float64, device=here)
     alive_B = torch.ones(count, dtype=torch.bool, device=here)
     for epoch in range(row_TSBW.shape[0]):
@@ -269,12 +270,15 @@ def fit_gates(
                 read |= {f"{name}{OF_HISTORY}": v[b[:, None], row_BH] for name, v in rows.items()}
                 read[HISTORY_WEIGHT] = weight_BH
             gate = {name: value[b].requires_grad_() for name, value in gates.items()}
+            weight_BN = weight_SBW[step, b]
+            if counts_TSBW is not None:
+                weight_BN = weight_BN * counts_TSBW[epoch, step].to(here)[b]
             value_B = mapped(
                 gate,
                 {name: value[b] for name, value in model.items()},
                 read,
                 label_TSBW[epoch, step, b],
-                weight_SBW[step, b],
+                weight_BN,
             )
             gradients = torch.autograd.grad(value_B.sum(), list(gate.values()))
             loss_B[b] += value_B.detach().double() * (weight_SBW[step, b] > 0).sum(1)

@@ -50,6 +50,7 @@ from tacit.core.types import (
     Task,
     Upload,
 )
+from tacit.data.views import History
 
 
 @dataclass(frozen=True)
@@ -173,11 +174,19 @@ class ComposedAlgorithm(Algorithm):
         if exchange.name == GUIDE:
             assert method.sync.guidance is not None
             epochs = method.sync.guidance.epochs
-            return Draws(method.sampling, local.batch, epochs, history_rows=history)
+            return Draws(
+                method.sampling, local.batch, epochs, history_rows=history, recency=method.recency
+            )
         if exchange.name == FIT:
             local = self.fitting.method.local
         every = method.sync.rows == "all"
-        return Draws(method.sampling, local.batch, local.epochs, every, history)
+        return Draws(
+            method.sampling, local.batch, local.epochs, every, history, recency=method.recency
+        )
+
+    @property
+    def reads_order(self) -> bool:
+        return self.method.recency is not None
 
     def restarts(self, exchange: Exchange) -> bool:
         return exchange.name in (TRAIN, FIT) and self.method.sync.restarts
@@ -302,13 +311,21 @@ class ComposedAlgorithm(Algorithm):
         table = next(iter(p.values()))
         p |= {name: value.to(table) for name, value in self.content.items()}
         if self.method.items.reads_history:
-            items = data.history_H.unique()
+            items, weight_H = self.history_weights(_in_time(data))
             rows = (*self.row_parameters, *self.content)
             p |= {f"{name}{OF_HISTORY}": p[name][items] for name in rows}
-            p[HISTORY_WEIGHT] = torch.full_like(
-                table.flatten()[:1].expand(len(items)), 1.0 / max(1, len(items))
-            )
+            p[HISTORY_WEIGHT] = weight_H.to(table)
         return self.logits(p)
+
+    def history_weights(self, history: History) -> tuple[Tensor, Tensor]:
+        """The distinct items of a history in the order of their codes, and how much of it each
+        is."""
+        if self.method.recency is None:
+            items = np.unique(history.item_H)
+            weight_H = np.full(len(items), 1.0 / max(1, len(items)))
+        else:
+            items, weight_H = self.method.recency.of_items(history)
+        return torch.from_numpy(items), torch.from_numpy(weight_H)
 
     # What is trained
 
@@ -561,6 +578,14 @@ class ComposedAlgorithm(Algorithm):
             return None
         task = replace(self.task, content=None)
         return ComposedAlgorithm(replace(method, items=ServerSideViews(encoder)), task)
+
+
+def _in_time(data: ClientData) -> History:
+    """The history that one client ranks with; in the order of time, where somebody asked for it."""
+    item_H, order_H = data.history_H.numpy(), data.order_H
+    if order_H is None or len(order_H) != len(item_H):
+        return History(item_H)
+    return History(item_H[np.argsort(order_H.numpy())])
 
 
 def compose(method: Method, task: Task) -> ComposedAlgorithm:

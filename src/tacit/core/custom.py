@@ -15,9 +15,11 @@ from typing import ClassVar, Literal, Protocol
 import numpy as np
 import torch
 from torch import Tensor
+from torch.func import vmap
 
 from tacit.core.algorithm import (
     Algorithm,
+    Bound,
     ClientData,
     ClientState,
     Disclosure,
@@ -32,6 +34,7 @@ from tacit.core.algorithm import (
     Update,
 )
 from tacit.core.capabilities import defines
+from tacit.core.recency import Recency
 from tacit.core.types import Initializer, Params, Task, Upload
 from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
@@ -45,9 +48,13 @@ class CustomMethod:
     `row_parameters` are parameters that a client sends as one row for each item of its history: all
     other rows of the table are zero. `sampling` says how negatives are drawn; None if the method
     looks at histories alone. With `reads = "each"` the server needs every single upload.
+
+    A method whose `score` reads the history through `data.real_H` may have a field `recency`: a
+    client then ranks with weights in the place of ones. What is learnt and sent stays as it is.
     """
 
     composed: ClassVar[None] = None
+    recency: Recency | None = None
 
     @property
     def reads(self) -> Literal["sum", "each"]:
@@ -88,6 +95,17 @@ class CustomMethod:
     def runs_ragged(self) -> bool:
         """Whether `update_ragged` and `score_ragged` do the same for a ragged batch of clients."""
         return False
+
+    @property
+    def bound(self) -> Bound | None:
+        """The most that one client adds to the sum of an exchange, its tables taken together; None
+        where nothing bounds it."""
+        return None
+
+    @property
+    def max_rounds(self) -> int | None:
+        """How many rounds there are, where later ones would bring nothing new."""
+        return None
 
     def algorithm(self, task: Task) -> CustomAlgorithm:
         return CustomAlgorithm(self, task)
@@ -171,6 +189,16 @@ class CustomAlgorithm(Algorithm):
             kept if defines(self.method, "history_parameters", "update", "score") else frozenset()
         )
 
+    @property
+    def bound(self) -> Bound | None:
+        """The method's word, where one class wrote both the bound and all that is added up."""
+        written = defines(self.method, "bound", "update", "absorb")
+        return self.method.bound if written else None
+
+    @property
+    def max_rounds(self) -> int | None:  # type: ignore[override]
+        return self.method.max_rounds
+
     # Behaviours that are written once more for speed, where the method's own class wrote both
 
     @cached_property
@@ -184,6 +212,11 @@ class CustomAlgorithm(Algorithm):
     def has_ragged(self) -> bool:
         """Whether the method has a ragged batch's functions at all, its own or inherited."""
         return hasattr(self.method, "update_ragged")
+
+    @cached_property
+    def linear(self) -> LinearInHistory | None:
+        """The method, where it says what each item of a history brings to a logit."""
+        return self.method if defines(self.method, "contributions", "score") else None  # type: ignore
 
     @cached_property
     def absorbs_blocks(self) -> AbsorbsBlocks | None:
@@ -242,8 +275,34 @@ class CustomAlgorithm(Algorithm):
         after = self.method.step(before, sums, total.clients, round_number)
         return ServerState({name: after[name].to(old) for name, old in server.parameters.items()})
 
+    @property
+    def reads_order(self) -> bool:
+        return self.method.reads_order or self.method.recency is not None
+
     def score(self, received: Params, client: ClientState, data: ClientData) -> Tensor:
-        return self.method.score(received, client.parameters, data)
+        return self.method.score(received, client.parameters, self.weighed(received, client, data))
+
+    def weighed(self, received: Params, client: ClientState, data: ClientData) -> ClientData:
+        """What a client ranks from: its history, with recent items weighing more where asked."""
+        if self.method.recency is None:
+            return data
+        return replace(data, real_H=self._weights(self.method.recency, received, client, data))
+
+    def _weights(
+        self, recency: Recency, received: Params, client: ClientState, data: ClientData
+    ) -> Tensor:
+        """How much the items of one history count when its client ranks."""
+        assert data.order_H is not None
+        if not recency.per_user:
+            return recency.of_order(data.order_H, data.real_H)
+
+        def score(weight_H: Tensor) -> Tensor:
+            tried = replace(data, real_H=weight_H)
+            return self.method.score(received, client.parameters, tried)
+
+        weight_GKH = recency.trials(data.order_H, data.real_H)
+        score_GKI = vmap(vmap(score))(weight_GKH)
+        return recency.own(score_GKI, data.history_H, data.order_H, data.real_H)
 
     def disclosure(self, sample: Callable[[], Sample]) -> Disclosure:
         """All that the method declares to send, whether or not one client sent it in one round."""
@@ -277,6 +336,14 @@ class CustomAlgorithm(Algorithm):
         if name in self.method.row_parameters:
             return value[0].numel() * self.task.n_items
         return value.numel()
+
+
+class LinearInHistory(Protocol):
+    """A method whose logits are sums over the history, so that an item can be explained by it."""
+
+    def contributions(self, received: Params, data: ClientData) -> Tensor:
+        """(H, I): what each entry of the history brings; the sum over entries is `score`."""
+        ...
 
 
 class AbsorbsBlocks(Protocol):

@@ -113,6 +113,7 @@ def check(algorithm: ComposedAlgorithm) -> None:
     _check_numbers(algorithm.method)
     _check_parts(algorithm.method)
     _check_objective(algorithm.method)
+    _check_recency(algorithm.method)
     _check_parameters(algorithm)
     _check_tables(algorithm)
     _check_channel(algorithm)
@@ -132,6 +133,16 @@ def _check_numbers(method: Method) -> None:
     if local.gradient_clip is not None and not local.gradient_clip > 0:
         raise TacitError(
             f"local.gradient_clip is {local.gradient_clip}; it must be positive, or left out."
+        )
+
+
+def _check_recency(method: Method) -> None:
+    if method.recency is not None and method.recency.per_user:
+        raise CompositionError(
+            "recency.per_user tries half-lives by ranking from a history, but here clients train "
+            "on theirs",
+            Use("take one half-life for all", "recency.per_user", False),
+            LeaveOut(("recency",)),
         )
 
 

@@ -18,6 +18,7 @@ from tacit.core.parts import (
     Sync,
     Transform,
 )
+from tacit.core.recency import Recency
 from tacit.core.registry import default, register
 from tacit.data.sampling import Sampling
 from tacit.errors import TacitError, shown
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from tacit.core.types import Task
 
 
-# The kind of part that each slot takes; the channel takes several, and the last slot may be empty.
+# The kind of part that each slot takes; the channel takes several, and the last two may be empty.
 SLOTS: dict[str, type] = {
     "backbone": Backbone,
     "items": ItemEncoder,
@@ -38,7 +39,9 @@ SLOTS: dict[str, type] = {
     "channel": Transform,
     "server": Server,
     "cold": ColdStart,
+    "recency": Recency,
 }
+MAY_BE_EMPTY = ("cold", "recency")
 
 
 @register("federated")
@@ -62,6 +65,7 @@ class Method:
     channel: tuple[Transform, ...] = field(default_factory=partial(default, "channel"))
     server: Server = field(default_factory=partial(default, "server"))
     cold: ColdStart | None = None  # rows for items that nobody has touched
+    recency: Recency | None = None  # how much less positives count the longer ago they were
 
     def __post_init__(self) -> None:
         for slot, kind in SLOTS.items():
@@ -69,7 +73,7 @@ class Method:
             if slot == "channel" and not isinstance(value, tuple):
                 raise TacitError(f"method.channel is {shown(value)}; it must be a tuple of parts.")
             for one in value if slot == "channel" else (value,):
-                if not isinstance(one, kind) and not (slot == "cold" and one is None):
+                if not isinstance(one, kind) and not (slot in MAY_BE_EMPTY and one is None):
                     raise TacitError(
                         f"method.{slot} is {shown(one)}; it must be a {kind.__name__}: let its "
                         f"class subclass {kind.__module__}.{kind.__name__}."

@@ -5,7 +5,7 @@ Clients draw exactly what each would draw alone; what fills a block up has weigh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -101,9 +101,15 @@ class BlockDraws:
     rows_B: np.ndarray  # how many of them are real
     row_TSBW: np.ndarray
     label_TSBW: np.ndarray
-    weight_SBW: np.ndarray
+    weight_SBW: np.ndarray  # 1 / size of the batch
     steps_B: np.ndarray
     samples_B: np.ndarray
+    counts_TSBW: np.ndarray | None = None  # how often a sample counts; None: all once
+
+    def weights(self, epoch: int, step: int) -> np.ndarray:
+        """(B, W): the weights of the samples of one step."""
+        weight_BW: np.ndarray = self.weight_SBW[step]
+        return weight_BW if self.counts_TSBW is None else weight_BW * self.counts_TSBW[epoch, step]
 
 
 def draw_block(
@@ -155,6 +161,24 @@ def draw_block(
     return BlockDraws(item_BR, rows_B, row_TSBW, label_TSBW, weight_SBW, steps_B, samples_B)
 
 
+def counted(
+    draws: BlockDraws, positives: Lists, user_B: np.ndarray, count_N: np.ndarray | None
+) -> BlockDraws:
+    """The draws of a block where each entry of `positives` counts as often as `count_N` says, and
+    a negative once; None: as they are. Equal items of one user have equal counts."""
+    if count_N is None:
+        return draws
+    counts_TSBW: np.ndarray = np.ones_like(draws.label_TSBW)
+    count_I = np.ones(max(int(draws.item_BR.max()), int(positives.item_N.max())) + 1)
+    for b, user in enumerate(user_B):
+        own = slice(*positives.start_U1[user : user + 2])
+        count_I[positives.item_N[own]] = count_N[own]
+        drawn = count_I[draws.item_BR[b][draws.row_TSBW[:, :, b]]]
+        counts_TSBW[:, :, b] = np.where(draws.label_TSBW[:, :, b] > 0, drawn, 1.0)
+        count_I[positives.item_N[own]] = 1.0
+    return replace(draws, counts_TSBW=counts_TSBW)
+
+
 @compiled(error_model="numpy", nogil=True)
 def _fill(drawing, users, item_BR, rows_B, row_TSBW, label_TSBW, weight_SBW):  # type: ignore[no-untyped-def]
     epochs, n_steps, _, width = row_TSBW.shape
@@ -182,38 +206,45 @@ def _fill(drawing, users, item_BR, rows_B, row_TSBW, label_TSBW, weight_SBW):  #
 
 
 def history_of_block(
-    train: TrainView, user_B: np.ndarray, draws: BlockDraws
+    train: TrainView,
+    user_B: np.ndarray,
+    draws: BlockDraws,
+    count_N: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """(row_BH, weight_BH): positions of each client's train items in its rows, and 1 / how many.
 
-    Every epoch of a round visits all of them, so they are all there; padding has weight 0.
+    Every epoch of a round visits all of them, so they are all there; padding has weight 0. With
+    `count_N` entries of `train.positives` count more or less, and weights are parts of their sum.
     """
-    own = [np.unique(train.positives[int(user)]) for user in user_B]
-    longest = max(1, max(len(items) for items in own))
-    row_BH = np.zeros((len(own), longest), dtype=np.int64)
-    weight_BH = np.zeros((len(own), longest), dtype=draws.weight_SBW.dtype)
+    item_BH, weight_BH = history_of_users(train.positives, user_B, count_N)
+    row_BH = np.zeros_like(item_BH)
     place_I = np.full(train.n_items, -1, dtype=np.int64)
-    for b, items in enumerate(own):
+    for b, items in enumerate(item_BH):
         touched = draws.item_BR[b, : draws.rows_B[b]]
         place_I[touched] = np.arange(len(touched))
-        row_BH[b, : len(items)] = place_I[items]
-        weight_BH[b, : len(items)] = 1.0 / max(1, len(items))
+        row_BH[b] = np.where(weight_BH[b] > 0, place_I[items], 0)
         place_I[touched] = -1
-    return row_BH, weight_BH
+    return row_BH, weight_BH.astype(draws.weight_SBW.dtype)
 
 
-def history_of_users(positives: Lists, user_B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(item_BH, weight_BH): each user's own items, and 1 / how many; padding has weight 0.
+def history_of_users(
+    positives: Lists, user_B: np.ndarray, count_N: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
+    """(item_BH, weight_BH): each user's own items, and 1 / how many; padding has weight 0. With
+    `count_N` entries of `positives` count more or less, and weights are parts of their sum.
 
     >>> lists = Lists.from_pairs(np.array([0, 0, 1]), np.array([3, 4, 5]), 2)
     >>> [part.tolist() for part in history_of_users(lists, np.array([0, 1]))]
     [[[3, 4], [5, 0]], [[0.5, 0.5], [1.0, 0.0]]]
     """
-    own = [np.unique(positives[int(user)]) for user in user_B]
-    longest = max(1, max(len(items) for items in own))
+    own = [np.unique(positives[int(user)], return_index=True) for user in user_B]
+    longest = max(1, max(len(items) for items, _ in own))
     item_BH = np.zeros((len(own), longest), dtype=np.int64)
     weight_BH = np.zeros((len(own), longest))
-    for b, items in enumerate(own):
+    for b, (items, place_H) in enumerate(own):
         item_BH[b, : len(items)] = items
         weight_BH[b, : len(items)] = 1.0 / max(1, len(items))
+        if count_N is not None:
+            count_H = count_N[positives.start_U1[user_B[b]] + place_H]
+            weight_BH[b, : len(items)] = count_H / count_H.sum()
     return item_BH, weight_BH

@@ -21,7 +21,8 @@ class SplitRule:
     code does, so that by default all protocols hold out the same items. `released` is `labels`
     where the file has them and `leave_one_out` where it has none. `cold` parts the items, not the
     interactions: all of an item's interactions go where the item goes, so that nobody has touched a
-    held-out item; `cold_published` is such a split that comes with the data.
+    held-out item; `cold_published` is such a split that comes with the data. `global_time` cuts
+    everybody at the same moments (data/by_time.py).
     """
 
     kind: Literal[
@@ -31,7 +32,21 @@ class SplitRule:
     ties: Literal["first_row", "last_row"] = "first_row"
     valid_share: float = 0.1  # for global_time, ratio and cold
     test_share: float = 0.1
-    seed: int = 0  # for random orders, ratio and cold
+    seed: int = 0  # for random orders, ratio, cold and shuffled histories
+    # For global_time: what is held out of a person's rows after a cut, of people with how many
+    # items before it, and whether validation is a window in time or each person's latest item.
+    held_out: Literal["all", "first"] = "all"
+    min_history: int = 5
+    validation: Literal["window", "latest"] = "window"
+
+    @property
+    def holds_out_first(self) -> bool:
+        """Whether it holds out each person's first new item after a moment in time.
+
+        >>> SplitRule("global_time", held_out="first").holds_out_first
+        True
+        """
+        return self.kind == "global_time" and self.held_out == "first"
 
     @property
     def is_cold(self) -> bool:
@@ -48,10 +63,23 @@ class SplitRule:
 
         >>> SplitRule().text, SplitRule("labels").text, SplitRule("ratio").text
         ('leave_one_out by time', 'labels', 'ratio at random')
+        >>> SplitRule("global_time", test_share=0.2, held_out="first").text
+        'global_time, first new item from 80% on, validated from 70% on, 5 or more items before'
         """
+        if self.holds_out_first:
+            tested, valid = 1 - self.test_share, 1 - self.test_share - self.valid_share
+            by = f"from {_percent(valid)} on" if self.validation == "window" else "on latest items"
+            return (
+                f"global_time, first new item from {_percent(tested)} on, validated {by}, "
+                f"{self.min_history} or more items before"
+            )
         if self.kind in ("leave_one_out", "released"):
             return f"{self.kind} by {self.order}"
         return "ratio at random" if self.kind == "ratio" else self.kind
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.4g}%"
 
 
 @dataclass(frozen=True)
@@ -69,6 +97,9 @@ class Protocol:
     # the items of the held-out part (under a cold split: cold items are ranked among themselves).
     valid_mask: Literal["train", "others"] = "train"
     test_mask: Literal["train", "train+valid", "others"] = "train+valid"
+    # In which order a method sees the train items of a person. `shuffled` is a control, which asks
+    # what a number would be without order; `split.seed` draws it, and what is held out stays.
+    history: Literal["in_order", "shuffled"] = "in_order"
     sampled: int = 99  # candidates drawn once per user, from items the user never touched
     candidate_seed: int = 0
     ties: Literal["expected", "pessimistic"] = "expected"
@@ -92,6 +123,7 @@ class Protocol:
         return (
             self.negatives_exclude == "train"
             and self.duplicates == "earliest"
+            and self.history == "in_order"
             and (among_cold or masks == ("train", "train+valid"))
         )
 

@@ -9,6 +9,18 @@ import numpy as np
 
 from tacit import streams
 from tacit.compiled import compiled
+from tacit.data.by_time import (
+    LATER,
+    PASSED,
+    POSITIONS,
+    TEST,
+    TRAIN,
+    VALID,
+    are_positions,
+    by_global_time,
+    share_of,
+    timestamps,
+)
 from tacit.data.dataset import Dataset
 from tacit.data.protocol import Protocol, SplitRule
 from tacit.data.sampling import draw_candidates
@@ -18,12 +30,11 @@ from tacit.streams import SPLIT, draw_unit, stream_key
 
 # Which part each interaction belongs to: train, validation or test.
 
-TRAIN, VALID, TEST = 0, 1, 2  # as in Dataset.cold_part_I
 SHORTEST = 3  # what a user needs to leave one interaction in each part
 
 
 def part_of_rows(dataset: Dataset, rule: SplitRule) -> np.ndarray:
-    """One part per interaction: 0 train, 1 validation, 2 test.
+    """One part per interaction: 0 train, 1 validation, 2 test; 3 and 4 are in none of them.
 
     >>> from tacit.data.interactions import Interactions
     >>> rows = Interactions.from_ids(["u"] * 4, ["a", "b", "c", "d"], time=[1, 4, 3, 2])
@@ -43,7 +54,7 @@ def part_of_rows(dataset: Dataset, rule: SplitRule) -> np.ndarray:
     if rule.kind == "ratio":
         recency_N = _random(dataset, rule.seed)
         return _latest_held_out(dataset, recency_N, rule.ties, rule.valid_share, rule.test_share)
-    return _by_global_time(dataset, rule)
+    return by_global_time(dataset, rule)
 
 
 def resolved_split(rule: SplitRule, dataset: Dataset) -> SplitRule:
@@ -93,31 +104,6 @@ def _train_times(dataset: Dataset, part_N: np.ndarray) -> np.ndarray | None:
     return time_N[part_N == TRAIN][np.argsort(user_N, kind="stable")]
 
 
-def timestamps(dataset: Dataset) -> np.ndarray:
-    """The timestamps, or one sentence on what to do without them."""
-    time_N = dataset.interactions.time_N
-    if time_N is None:
-        labelled = ["labels"] if dataset.interactions.label_N is not None else []
-        first, *more = (*labelled, "random", "row")
-        raise TacitError(
-            f"Dataset {dataset.name!r} has no timestamps, but the split asks for an order by time; "
-            f"use {argument('split', first)}, {', '.join(more)} or item_appearance."
-        )
-    if time_N.dtype.kind not in "iufM":
-        raise TacitError(
-            f"The timestamps of dataset {dataset.name!r} are text (first {time_N[0]!s:.30}), which "
-            f"has no order in time; turn them into numbers or use {argument('split', 'random')}."
-        )
-    n_missing = int(np.isnan(time_N).sum())
-    if n_missing:
-        raise TacitError(
-            f"Dataset {dataset.name!r} has {n_missing} interactions without a timestamp (first in "
-            f"row {int(np.flatnonzero(np.isnan(time_N))[0])}), but the split asks for an order by "
-            f"time; drop them or use {argument('split', 'random')}."
-        )
-    return time_N
-
-
 def _predefined(dataset: Dataset) -> np.ndarray:
     label_N = dataset.interactions.label_N
     if label_N is None:
@@ -154,32 +140,14 @@ def _latest_held_out(
     row_N = np.arange(len(rows))
     order = np.lexsort((row_N if ties == "last_row" else -row_N, recency_N, rows.user_N))
     size_U = np.bincount(rows.user_N, minlength=rows.n_users)
-    test_U = np.minimum(_share_of(size_U, test_share), size_U - 2)
-    valid_U = np.minimum(_share_of(size_U, valid_share), size_U - 1 - test_U)
+    test_U = np.minimum(share_of(size_U, test_share), size_U - 2)
+    valid_U = np.minimum(share_of(size_U, valid_share), size_U - 1 - test_U)
     long_N = (size_U >= SHORTEST)[rows.user_N]
     from_end_N = np.empty(len(rows), np.int64)
     from_end_N[order] = np.cumsum(size_U)[rows.user_N[order]] - 1 - row_N
     part_N = np.full(len(rows), TRAIN, np.int8)
     part_N[long_N & (from_end_N < (valid_U + test_U)[rows.user_N])] = VALID
     part_N[long_N & (from_end_N < test_U[rows.user_N])] = TEST
-    return part_N
-
-
-def _share_of(size: np.ndarray, share: float) -> np.ndarray:
-    """A share of so many, rounded down, but at least one (0.1 of 30 is 3 in floats as well)."""
-    return np.maximum(1, np.floor(size * share + 1e-9)).astype(np.int64)
-
-
-def _by_global_time(dataset: Dataset, rule: SplitRule) -> np.ndarray:
-    """Cut at two moments for everybody; equal times fall into the same, later part."""
-    time_N = timestamps(dataset)
-    n = np.array(len(time_N))
-    n_test = int(_share_of(n, rule.test_share))
-    n_valid = int(_share_of(n, rule.valid_share))
-    sorted_N = np.sort(time_N)
-    part_N = np.full(len(time_N), TRAIN, np.int8)
-    part_N[time_N >= sorted_N[max(0, len(time_N) - n_test - n_valid)]] = VALID
-    part_N[time_N >= sorted_N[len(time_N) - n_test]] = TEST
     return part_N
 
 
@@ -259,6 +227,10 @@ BY_LABELS = (
     "The file has a split label and no timestamps, so the labels are the split (0 train, 1 "
     "validation, 2 test); --split random, row or item_appearance parts it otherwise."
 )
+SHUFFLED = (
+    "Control: the order inside each train history was shuffled, so no number here owes anything to "
+    "order; held-out items are the true ones."
+)
 MOST_SAMPLED = 1_000_000  # candidates per user
 MOST_HIDDEN = 50_000_000  # 400 MB: what lists of unseen items, one per user, may take
 
@@ -284,10 +256,11 @@ def split_dataset(dataset: Dataset, protocol: Protocol, part_N: np.ndarray | Non
         )
     if part_N is None:
         part_N = part_of_rows(dataset, protocol.split)
-    train, valid, test = (
+    train, valid, test, passed, later = (
         Lists.from_pairs(rows.user_N[part_N == part], rows.item_N[part_N == part], n_users)
-        for part in (TRAIN, VALID, TEST)
+        for part in (TRAIN, VALID, TEST, PASSED, LATER)
     )
+    left_out = distinct(n_items, passed, later)
     # A person without train interactions has nothing to learn from: counted, not evaluated.
     trained_U = train.size_U > 0
     in_valid_U, in_test_U = trained_U & (valid.size_U > 0), trained_U & (test.size_U > 0)
@@ -302,14 +275,14 @@ def split_dataset(dataset: Dataset, protocol: Protocol, part_N: np.ndarray | Non
 
     hidden = Lists.empty(n_users)
     if protocol.negatives_exclude == "all":
-        hidden = distinct(n_items, valid, test)
+        hidden = distinct(n_items, valid, test, left_out)
     elif protocol.negatives_exclude == "unseen":
         hidden = _unseen_for_all(dataset, train)
     valid_mask = distinct(n_items, train)
-    test_mask = distinct(n_items, train, valid)
+    test_mask = distinct(n_items, train, valid, passed)
     if protocol.test_mask == "train":
         test_mask = valid_mask
-    touched = distinct(n_items, train, valid, test)
+    touched = distinct(n_items, train, valid, test, left_out)
     sampled_valid, sampled_test = draw_candidates(
         touched,
         in_valid_U | in_test_U,
@@ -330,8 +303,7 @@ def split_dataset(dataset: Dataset, protocol: Protocol, part_N: np.ndarray | Non
         if protocol.test_mask == "others":
             among = (np.flatnonzero(part_I == TEST), touched, rows.user_key_U, protocol)
             held_test = _among_themselves(held_test, *among)
-    needs_three = resolved_split(protocol.split, dataset).kind in ("leave_one_out", "ratio")
-    short_U = train.size_U + valid.size_U + test.size_U < SHORTEST
+    rule = resolved_split(protocol.split, dataset)
     counts = {
         "users": n_users,
         "items": n_items,
@@ -339,7 +311,7 @@ def split_dataset(dataset: Dataset, protocol: Protocol, part_N: np.ndarray | Non
         "valid": len(valid.item_N),
         "test": len(test.item_N),
         "evaluated_users": len(held_test.user_E),
-        "users_too_short": int(short_U.sum()) if needs_three else 0,
+        "users_too_short": _n_too_short(rule, train, valid, test),
         "users_without_train": int((~trained_U).sum()),
         "unseen_test_items": len(np.setdiff1d(test.item_N, train.item_N)),
         "masked_test_items": n_repeated(n_items, held_test.relevant, held_test.masked),
@@ -347,6 +319,8 @@ def split_dataset(dataset: Dataset, protocol: Protocol, part_N: np.ndarray | Non
     }
     if warm_W is not None:
         counts |= {"warm_items": len(warm_W), "cold_test_items": int((part_I == TEST).sum())}
+    if rule.holds_out_first:
+        counts["left_out"] = len(passed.item_N) + len(later.item_N)
     view = TrainView(
         n_items,
         train,
@@ -358,7 +332,9 @@ def split_dataset(dataset: Dataset, protocol: Protocol, part_N: np.ndarray | Non
         _train_times(dataset, part_N),
         protocol.split.ties,
     )
-    return Split(view, held_valid, held_test, counts)
+    if protocol.history == "shuffled":
+        view = view.shuffled(protocol.split.seed)
+    return Split(view, held_valid, held_test, counts, left_out)
 
 
 def cautions(dataset: Dataset, protocol: Protocol, split: Split) -> tuple[str, ...]:
@@ -373,6 +349,10 @@ def cautions(dataset: Dataset, protocol: Protocol, split: Split) -> tuple[str, .
     notes = []
     if by_labels_instead(protocol.split, dataset):
         notes.append(BY_LABELS)
+    if protocol.history == "shuffled":
+        notes.append(SHUFFLED)
+    if protocol.split.kind == "global_time" and are_positions(dataset.interactions):
+        notes.append(POSITIONS)
     if few := few_evaluated(split.counts["evaluated_users"]):
         notes.append(few)
     return tuple(notes)
@@ -474,6 +454,15 @@ def _unseen_for_all(dataset: Dataset, train: Lists) -> Lists:
     return Lists(start_U1, np.tile(unseen, n_users))
 
 
+def _n_too_short(rule: SplitRule, train: Lists, valid: Lists, test: Lists) -> int:
+    """Users with fewer interactions than the split needs of them."""
+    if rule.holds_out_first:
+        past_U = train.size_U + (valid.size_U if rule.validation == "latest" else 0)
+        return int((past_U < rule.min_history).sum())
+    needs_three = rule.kind in ("leave_one_out", "ratio")
+    return int((train.size_U + valid.size_U + test.size_U < SHORTEST).sum()) if needs_three else 0
+
+
 def _n_latest_tied(dataset: Dataset) -> int:
     """Users whose latest timestamp stands on several rows: there a tie rule decides."""
     rows = dataset.interactions
@@ -489,12 +478,13 @@ def _n_latest_tied(dataset: Dataset) -> int:
 def _refuse_empty(
     dataset: Dataset, protocol: Protocol, in_valid_U: np.ndarray, in_test_U: np.ndarray
 ) -> None:
-    kind = resolved_split(protocol.split, dataset).kind
+    rule = resolved_split(protocol.split, dataset)
+    past = f"{rule.min_history} or more items before" if rule.holds_out_first else "a train"
     for name, evaluated_U in (("validation", in_valid_U), ("test", in_test_U)):
         if not evaluated_U.any():
             raise TacitError(
-                f"Nobody is left to evaluate: under the split {kind!r} none of the "
-                f"{len(evaluated_U)} users of dataset {dataset.name!r} has both a train and a "
+                f"Nobody is left to evaluate: under the split {rule.kind!r} none of the "
+                f"{len(evaluated_U)} users of dataset {dataset.name!r} has both {past} and a "
                 f"{name} interaction; use longer histories or another split."
             )
 

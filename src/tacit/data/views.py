@@ -12,6 +12,7 @@ import numpy as np
 from tacit.data.dataset import Modalities
 from tacit.data.interactions import counted
 from tacit.errors import TacitError
+from tacit.streams import HISTORY_ORDER, ragged_uniforms
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +97,11 @@ class HistoryOrder:
 
     `by` is `time` where the source has a time for every interaction, and `file` where it has not:
     then the order is that of the rows in the source. `ties` counts the entries that have the time
-    of another entry of their user before them; there the split's rule decides.
+    of another entry of their user before them; there the split's rule decides. `shuffled` is a
+    control in which the order, or that among equal times, was drawn at random.
     """
 
-    by: Literal["time", "file"]
+    by: Literal["time", "file", "shuffled"]
     ties: int = 0
 
 
@@ -140,6 +142,7 @@ class Histories:
 
     items: Lists
     time_N: np.ndarray | None  # packed as the items are
+    shuffled: bool = False
 
     def __len__(self) -> int:
         return len(self.items)
@@ -151,6 +154,8 @@ class Histories:
     @property
     def order(self) -> HistoryOrder:
         """What the histories are ordered by, and how many of their entries are tied in time."""
+        if self.shuffled:
+            return HistoryOrder("shuffled")
         if self.time_N is None:
             return HistoryOrder("file")
         user_N = self.items.list_N
@@ -162,7 +167,7 @@ class Histories:
         time_N = self.time_N
         if time_N is not None:
             time_N = time_N[self.items.entries_of(user_T)]
-        return Histories(self.items.take(user_T), time_N)
+        return Histories(self.items.take(user_T), time_N, self.shuffled)
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,6 +206,7 @@ class TrainView:
     item_key_I: np.ndarray | None = None  # uint64; randomness of an item is its own, too
     time_N: np.ndarray | None = None  # of each entry of `positives`; None: not known for all
     latest_of_tied: Literal["first_row", "last_row"] = "last_row"  # as in SplitRule.ties
+    shuffle_N: np.ndarray | None = None  # drawn for each entry: histories run by it, not by time
 
     def __post_init__(self) -> None:
         if self.time_N is not None and len(self.time_N) != len(self.positives.item_N):
@@ -229,6 +235,8 @@ class TrainView:
     def _by_user_and_time_N(self) -> np.ndarray:
         """Where the entries of all histories stand in `positives`, each from its earliest on."""
         row_N = np.arange(len(self.positives.item_N))
+        if self.shuffle_N is not None:
+            return np.lexsort((self.shuffle_N, self.positives.list_N))
         if self.time_N is None:
             return row_N
         tied_N = row_N if self.latest_of_tied == "last_row" else -row_N
@@ -247,7 +255,48 @@ class TrainView:
         """The train items and times of all users, each from the earliest to the latest."""
         row_N, time_N = self._by_user_and_time_N, self.time_N
         items = Lists(self.positives.start_U1, self.positives.item_N[row_N])
-        return Histories(items, None if time_N is None else time_N[row_N])
+        times = None if time_N is None else time_N[row_N]
+        return Histories(items, times, self.shuffle_N is not None)
+
+    def shuffled(self, seed: int) -> TrainView:
+        """The control without order: each history in an order that its user's own stream draws.
+
+        Times stay where they are and items change places, so that a history still runs from its
+        earliest to its latest time. Nothing else changes: `positives` and all that is drawn of them
+        are the same.
+
+        >>> lists = Lists(np.array([0, 4]), np.array([7, 5, 6, 4]))
+        >>> time_N, key_U = np.array([9, 3, 4, 1]), np.arange(1, dtype=np.uint64)
+        >>> view = TrainView(8, lists, key_U, Lists.empty(1), time_N=time_N).shuffled(seed=1)
+        >>> view.history(0).item_H.tolist(), view.history(0).time_H.tolist(), view.positives[0][0]
+        ([5, 7, 6, 4], [1, 3, 4, 9], np.int64(7))
+        """
+        lists = self.positives
+        drawn_N = ragged_uniforms(seed, HISTORY_ORDER, self.user_key_U, lists.start_U1)
+        time_N = self.time_N
+        if time_N is not None:
+            moved_N = np.empty_like(time_N)
+            moved_N[np.lexsort((drawn_N, lists.list_N))] = time_N[self._by_user_and_time_N]
+            time_N = moved_N
+        return replace(self, time_N=time_N, shuffle_N=drawn_N)
+
+    def ties_shuffled(self, seed: int) -> TrainView:
+        """The control in which no order of rows decides: equal times stand in an order that is
+        drawn. Histories with different times, or without any, stay as they are.
+
+        >>> lists = Lists(np.array([0, 3]), np.array([7, 5, 6]))
+        >>> time_N, key_U = np.array([9, 3, 9]), np.arange(1, dtype=np.uint64)
+        >>> view = TrainView(8, lists, key_U, Lists.empty(1), time_N=time_N)
+        >>> sorted({str(view.ties_shuffled(seed).history(0).item_H) for seed in range(9)})
+        ['[5 6 7]', '[5 7 6]']
+        """
+        if self.time_N is None:
+            return self
+        lists = self.positives
+        drawn_N = ragged_uniforms(seed, HISTORY_ORDER, self.user_key_U, lists.start_U1)
+        place_N = np.empty(len(drawn_N))
+        place_N[np.lexsort((drawn_N, self.time_N, lists.list_N))] = np.arange(len(drawn_N))
+        return replace(self, shuffle_N=place_N)
 
     def rows_in_time(self, user_T: np.ndarray) -> np.ndarray:
         """Where the entries of some users' histories stand in `positives`, each from its earliest.
@@ -289,13 +338,14 @@ class TrainView:
         >>> moved.positives[1].tolist(), moved.user_key_U.tolist()
         ([4, 6], [1, 0])
         """
-        time_N = self.time_N
+        time_N, shuffle_N, entry_N = self.time_N, self.shuffle_N, self.positives.entries_of(user_T)
         return replace(
             self,
             positives=self.positives.take(user_T),
             user_key_U=self.user_key_U[user_T],
             hidden_from_negatives=self.hidden_from_negatives.take(user_T),
-            time_N=None if time_N is None else time_N[self.positives.entries_of(user_T)],
+            time_N=None if time_N is None else time_N[entry_N],
+            shuffle_N=None if shuffle_N is None else shuffle_N[entry_N],
         )
 
     def existing(self) -> TrainView:
@@ -310,7 +360,8 @@ class TrainView:
         """
         if self.warm_W is None:
             return self
-        key_I, time_N = self.item_key_I, self.time_N
+        key_I, time_N, shuffle_N = self.item_key_I, self.time_N, self.shuffle_N
+        there_N = self.positives.is_within(self.warm_W)
         return replace(
             self,
             n_items=len(self.warm_W),
@@ -319,7 +370,8 @@ class TrainView:
             content=self.content.take(self.warm_W),
             warm_W=None,
             item_key_I=None if key_I is None else key_I[self.warm_W],
-            time_N=None if time_N is None else time_N[self.positives.is_within(self.warm_W)],
+            time_N=None if time_N is None else time_N[there_N],
+            shuffle_N=None if shuffle_N is None else shuffle_N[there_N],
         )
 
 
@@ -358,6 +410,7 @@ class Split:
     valid: HeldOut
     test: HeldOut
     counts: Mapping[str, int] = field(default_factory=dict)
+    left_out: Lists | None = None  # items of each user that were touched and lie in no part
 
     def __repr__(self) -> str:
         return f"Split({self.train}, {self.valid}, {self.test})"

@@ -261,6 +261,9 @@ class BlockRun:
         row_TSBW = torch.from_numpy(draws.row_TSBW).to(self.device)
         label_TSBW = torch.from_numpy(draws.label_TSBW).to(self.device)
         weight_SBW = torch.from_numpy(draws.weight_SBW).to(self.device)
+        counts_TSBW = None
+        if draws.counts_TSBW is not None:
+            counts_TSBW = torch.from_numpy(draws.counts_TSBW).to(self.device)
         # summed where it is: asking for a number in every step would make a GPU wait for the host
         loss_sum = torch.zeros((), dtype=torch.float64, device=self.device)
         for epoch in range(row_TSBW.shape[0]):
@@ -270,6 +273,9 @@ class BlockRun:
                 index = (row_TSBW[epoch, step, :active] + self.offset_B1[:active]).reshape(-1)
                 label_BN = label_TSBW[epoch, step, :active]
                 weight_BN = weight_SBW[step, :active]
+                samples_B = (weight_BN > 0).sum(1)
+                if counts_TSBW is not None:
+                    weight_BN = weight_BN * counts_TSBW[epoch, step, :active]
                 for number, phase in enumerate(phases):
                     parameters = [
                         name for g in phase.groups for name in self.algorithm.parameters(g)
@@ -278,7 +284,6 @@ class BlockRun:
                         continue
                     loss_B = self._step(parameters, active, index, label_BN, weight_BN)
                     if number == 0:
-                        samples_B = (weight_BN > 0).sum(1)
                         loss_sum += (loss_B.double() * samples_B).sum()
         return float(loss_sum)
 

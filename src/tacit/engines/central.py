@@ -20,14 +20,16 @@ class CentralEngine:
     """Settings or epochs of a central method, one after another."""
 
     dtype: torch.dtype = torch.float32
+    device: str = "cpu"
 
     def describe(self, algorithm: CentralAlgorithm) -> EnginePath:
-        return EnginePath("central", algorithm.path)
+        where = "" if self.device == "cpu" else f", on {self.device}"
+        return EnginePath("central", f"{algorithm.path}{where}")
 
     def start(self, algorithm: CentralAlgorithm, train: TrainView, seed: int) -> State:
         state = State(shared=algorithm.start(train, seed, self.dtype), private={})
         state.fresh_U = np.zeros(train.n_users, dtype=bool)
-        return state
+        return state.on(self.device)
 
     def round(
         self,
@@ -39,7 +41,8 @@ class CentralEngine:
     ) -> None:
         """What was fitted before stays as it is, so that a selected round needs no copy."""
         number = state.round_number + 1
-        fitted = algorithm.fit(state.shared, train, seed, number)
+        before = state.on(self.device).shared  # what was read from a disk is not there yet
+        fitted = algorithm.fit(before, train, seed, number)
         state.shared, state.loss = fitted.parameters, fitted.loss
         state.fitted = fitted if fitted.model is not None else None
         state.round_number = number

@@ -22,7 +22,7 @@ from tacit.core.algorithm import (
     Update,
 )
 from tacit.core.types import ITEMS, Params, draw_parameter
-from tacit.data.batches import BlockDraws, draw_block, history_of_block
+from tacit.data.batches import BlockDraws, counted, draw_block, history_of_block
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import Lists, TrainView
 from tacit.engines.state import State
@@ -115,7 +115,7 @@ class ClientDraws:
         if draws is not None:
             item, label, weight = (column[0] for column in _first_batch(draws))
             if self.wanted.history_rows:
-                row_1H, weight_1H = history_of_block(self.train, user_1, draws)
+                row_1H, weight_1H = history_of_block(self.train, user_1, draws, self._count_N)
                 rows = torch.from_numpy(row_1H[0]), torch.from_numpy(weight_1H[0])
         own = {name: value[0] for name, value in noise.items()}
         known = (place[0], history[0], real[0], item, label, weight)
@@ -142,7 +142,7 @@ class ClientDraws:
     def _draws(self, user_B: np.ndarray) -> BlockDraws | None:
         if self.wanted.sampling is None or self.samples_U is None or not self.wanted.epochs:
             return None
-        return draw_block(
+        draws = draw_block(
             self.train,
             user_B,
             self.samples_U,
@@ -154,6 +154,12 @@ class ClientDraws:
             dtype=np.float64 if self.dtype == torch.float64 else np.float32,
             all_rows=self.wanted.all_rows,
         )
+        return counted(draws, self.train.positives, user_B, self._count_N)
+
+    @property
+    def _count_N(self) -> np.ndarray | None:
+        recency = self.wanted.recency
+        return None if recency is None else recency.of_positives(self.train)
 
     def _noise(self, user_B: np.ndarray) -> Params:
         return {
@@ -211,7 +217,7 @@ def _tuned(state: State, user: int) -> tuple[Tensor | None, Tensor | None]:
 
 def score_client(algorithm: Algorithm, train: TrainView, state: State, user: int) -> Tensor:
     """One client's logits by the contract alone: what it received, what it keeps, its history."""
-    order = algorithm.draws(Exchange()).order
+    order = algorithm.reads_order
     data = one_client(histories(train, np.array([user]), _dtype(state), order=order))
     shared = state.shared
     if state.broadcast is not None and state.fresh_U[user]:  # it ranks with what it started from

@@ -16,7 +16,7 @@ import torch
 from tacit.core.algorithm import FIT, GUIDE, TABLES, Exchange, Total
 from tacit.core.compose import ComposedAlgorithm
 from tacit.core.types import EnginePath
-from tacit.data.batches import BlockDraws, draw_block, history_of_block
+from tacit.data.batches import BlockDraws, counted, draw_block, history_of_block
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import TrainView
 from tacit.engines.accelerators import (
@@ -172,9 +172,11 @@ class CohortEngine:
         order_P = np.argsort(-samples_U[participants.user_P], kind="stable")
         size = self._block_size(algorithm)
         shared = {name: value.to(self.device) for name, value in state.shared.items()}
+        recency = algorithm.method.recency
+        count_N = None if recency is None else recency.of_positives(train)
 
         def draw(place_B: np.ndarray) -> BlockDraws:
-            return draw_block(
+            draws = draw_block(
                 train,
                 participants.user_P[place_B],
                 samples_U,
@@ -186,6 +188,7 @@ class CohortEngine:
                 dtype=np.float64 if self.dtype == torch.float64 else np.float32,
                 all_rows=algorithm.method.sync.rows == "all",
             )
+            return counted(draws, train.positives, participants.user_P[place_B], count_N)
 
         ahead = self.threads if self.device != "cpu" else 0
         while len(order_P):
@@ -193,7 +196,7 @@ class CohortEngine:
                 user_B = participants.user_P[place_B]
                 history = None
                 if algorithm.method.items.reads_history:
-                    history = history_of_block(train, user_B, draws)
+                    history = history_of_block(train, user_B, draws, count_N)
                 weight_B = weights_of(algorithm, train, user_B)
                 weight_B *= participants.reports_P[place_B]
                 known = (algorithm, state, shared, user_B, draws, self.device, history, weight_B)

@@ -135,13 +135,13 @@ class ColdServer:
     def scorer(self, state: State, draw: int = 0, together: bool = False) -> ColdScorer:
         """Scores of the cold items with generated rows; of warm ones too where asked for."""
         item_C = self.cold_C
-        positives = None
+        existing = None
         if together or self.algorithm.method.items.reads_history:
-            positives = self.train.positives.within(self.warm_W)
+            existing = self.train.existing()
         content = self.train.content.take(item_C)
         row_CD = self.rows(state, item_C, draw)
-        cold = RowScorer.of(self.algorithm, state, positives, row_CD, content)
-        warm = Scorer(self.algorithm, state, positives=positives) if together else None
+        cold = RowScorer.of(self.algorithm, state, existing, row_CD, content)
+        warm = Scorer(self.algorithm, state, train=existing) if together else None
         return ColdScorer(self.train.n_items, cold, item_C, warm, self.warm_W)
 
 

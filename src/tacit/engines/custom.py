@@ -251,8 +251,8 @@ class CustomScorer:
     @torch.no_grad()
     def __call__(self, user_B: np.ndarray) -> np.ndarray:
         together = self.algorithm.ragged if self.block > 1 and not self.newcomer else None
-        if together is not None:
-            ordered = self.algorithm.draws(Exchange()).order
+        if together is not None and self.algorithm.method.recency is None:
+            ordered = self.algorithm.reads_order
             lists = self.train.histories.items if ordered else self.train.positives
             history = lists.take(user_B)
             private = histories_taken(self.algorithm, self.train, self.state.private, user_B)
@@ -266,7 +266,7 @@ class CustomScorer:
     def _scores(self, user_B: np.ndarray) -> np.ndarray:
         algorithm, shared = self.algorithm, self.state.shared
         dtype = next((value.dtype for value in shared.values()), torch.float32)
-        order = algorithm.draws(Exchange()).order
+        order = algorithm.reads_order
         columns = histories(self.train, user_B, dtype, newcomer=self.newcomer, order=order)
         private = taken(algorithm, self.train, self.state.private, user_B)
 

@@ -3,6 +3,8 @@
 A view is taken out of the mixture while its weights stay; for a linear scorer the logit then loses
 exactly w_j θ·F_j. An input (id, text, image, …) is taken out after its projection, and operators
 and router see zeros in its place.
+
+Where logits are sums over a history, what each of its items brings is exact.
 """
 
 from __future__ import annotations
@@ -13,11 +15,16 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from tacit.core.algorithm import Algorithm, ClientState
 from tacit.core.capabilities import routed_views
 from tacit.core.compose import ComposedAlgorithm
 from tacit.core.method import AnyMethod
 from tacit.core.parts import ItemEncoder
 from tacit.core.types import Params
+from tacit.data.views import History, TrainView
+from tacit.engines.central import fitted_of
+from tacit.engines.clients import histories, one_client
+from tacit.engines.state import State
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,3 +116,49 @@ def _views(algorithm: ComposedAlgorithm, p: Params, logit_N: Tensor) -> tuple[Te
         without_N = algorithm.method.backbone.score(p, encoder.weighed(view_NW, less_NV))
         brought.append(logit_N - without_N)
     return weight_NV, torch.stack(brought, dim=-1)
+
+
+@torch.no_grad()
+def carried(
+    algorithm: Algorithm, train: TrainView, state: State, person: int | History, seed: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The distinct items (K,) of a history, and what each brings to each logit, (K, I).
+
+    `person` is a user of `train`, or the history of somebody new. None where a method does not say
+    that its logits are sums over the history.
+
+    >>> from tacit.core.types import Task
+    >>> from tacit.methods import FedEase, fedmf
+    >>> train, task = TrainView.of_one(History(np.array([1])), 2, 7), Task(1, 2)
+    >>> state = State({"weight": torch.tensor([[0.0, 1.0], [0.5, 0.0]])}, {})
+    >>> item_K, brought_KI = carried(FedEase().algorithm(task), train, state, 0, seed=0)
+    >>> item_K.tolist(), brought_KI.tolist()
+    ([1], [[0.5, 0.0]])
+    >>> carried(fedmf().algorithm(task), train, state, 0, seed=0) is None
+    True
+    """
+    is_new = isinstance(person, History)
+    if algorithm.central is not None:
+        linear = fitted_of(algorithm.central, train, state, seed).linear
+        if linear is None:
+            return None
+        history = person if isinstance(person, History) else train.history(person)
+        key = np.zeros(1, np.uint64) if isinstance(person, History) else train.user_key_U[[person]]
+        return linear.contributions(algorithm.central.weighed(linear, [history], key)[0])
+    custom = algorithm.custom
+    if custom is None or custom.linear is None:
+        return None
+    dtype = next((value.dtype for value in state.shared.values()), torch.float32)
+    order = custom.reads_order
+    looked_at, user = train, person
+    if isinstance(person, History):
+        looked_at, user = TrainView.of_one(person, train.n_items, 0), 0
+    columns = histories(looked_at, np.array([user]), dtype, newcomer=is_new, order=order)
+    data = one_client(columns)
+    received = custom.broadcast(state.shared, data.user)
+    data = custom.weighed(received, ClientState({}), data)
+    brought_HI = custom.linear.contributions(received, data)
+    item_K, place_H = np.unique(data.history_H.numpy(), return_inverse=True)
+    brought_KI = np.zeros((len(item_K), brought_HI.shape[1]))
+    np.add.at(brought_KI, place_H, brought_HI.numpy() * (data.real_H > 0).numpy()[:, None])
+    return item_K, brought_KI

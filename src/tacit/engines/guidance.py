@@ -13,7 +13,7 @@ from tacit.core.client import fit_gates, mix_tables, upload_factor
 from tacit.core.compose import ComposedAlgorithm
 from tacit.core.parts import Guided
 from tacit.core.types import ITEMS, OWN_ITEMS
-from tacit.data.batches import BlockDraws, draw_block, history_of_block
+from tacit.data.batches import BlockDraws, counted, draw_block, history_of_block
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import TrainView
 from tacit.engines.accelerators.sums import sum_tables
@@ -53,6 +53,8 @@ def guide(
     guided = algorithm.method.sync.guidance
     assert guided is not None
     samples_U = samples_per_user(train, algorithm.method.sampling)
+    recency = algorithm.method.recency
+    count_N = None if recency is None else recency.of_positives(train)
     if guided.epochs:
         user_P = everybody(train).user_P
         longest_first_P = user_P[np.argsort(-samples_U[user_P], kind="stable")]
@@ -69,9 +71,10 @@ def guide(
                 round_number=state.round_number + 1,
                 dtype=np.float64 if _is_double(state) else np.float32,
             )
+            draws = counted(draws, train.positives, user_B, count_N)
             history = None
             if algorithm.method.items.reads_history:
-                row_BH, weight_BH = history_of_block(train, user_B, draws)
+                row_BH, weight_BH = history_of_block(train, user_B, draws, count_N)
                 history = torch.from_numpy(row_BH), torch.from_numpy(weight_BH)
             try:
                 _fit_block(algorithm, guided, state, user_B, draws, history)

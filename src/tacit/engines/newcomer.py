@@ -10,7 +10,7 @@ import torch
 from tacit.core.compose import ComposedAlgorithm, compose
 from tacit.core.custom import CustomAlgorithm
 from tacit.core.types import Params, Task
-from tacit.data.views import History, Lists, TrainView
+from tacit.data.views import History, TrainView
 from tacit.engines.custom import CustomScorer
 from tacit.engines.loop import LoopEngine
 from tacit.engines.scoring import Scorer
@@ -23,7 +23,7 @@ class Newcomer:
 
     algorithm: ComposedAlgorithm
     state: State
-    positives: Lists
+    train: TrainView
 
 
 def newcomer_scores(
@@ -46,7 +46,7 @@ def newcomer_scores(
     True
     """
     one = fit_newcomer(algorithm, shared, history, name=name, seed=seed, rounds=rounds)
-    return Scorer(one.algorithm, one.state, positives=one.positives)(np.array([0]))[0]
+    return Scorer(one.algorithm, one.state, train=one.train)(np.array([0]))[0]
 
 
 def fit_newcomer(
@@ -67,7 +67,7 @@ def fit_newcomer(
     >>> algorithm = compose(fedmf(dim=2), Task(n_users=9, n_items=3))
     >>> shared, history = {"items": torch.ones(3, 2)}, History(np.array([1]))
     >>> one = fit_newcomer(algorithm, shared, history, name=7, seed=0, rounds=1)
-    >>> one.algorithm.task.n_users, one.positives[0].tolist()
+    >>> one.algorithm.task.n_users, one.train.positives[0].tolist()
     (1, [1])
     """
     alone = compose(algorithm.method, Task(1, algorithm.task.n_items, algorithm.task.content))
@@ -84,7 +84,7 @@ def fit_newcomer(
             state.private[parameter][0] = shared[init.like]
     for _ in range(rounds):
         engine.train_alone(still, train, state, seed)
-    return Newcomer(still, state, train.positives)
+    return Newcomer(still, state, train)
 
 
 def custom_newcomer_scores(

@@ -16,7 +16,7 @@ from tacit.core.compose import ComposedAlgorithm
 from tacit.core.types import HISTORY_WEIGHT, ITEMS, OF_HISTORY, Params, Task
 from tacit.data.batches import history_of_users
 from tacit.data.dataset import FeatureTable, Modalities
-from tacit.data.views import Lists
+from tacit.data.views import History, TrainView
 from tacit.engines.accelerators import linear, score_claim
 from tacit.engines.block import said_if_unmapped
 from tacit.engines.state import State
@@ -25,24 +25,23 @@ from tacit.parts.sync import Replace
 # Everything that one client ranks with, in one place.
 
 
-def with_history(algorithm: ComposedAlgorithm, p: Params, item_H: np.ndarray) -> Params:
+def with_history(algorithm: ComposedAlgorithm, p: Params, history: History) -> Params:
     """The parameters of one client, whole tables, with content and the rows of its own history."""
     table = next(iter(p.values()))
     whole = {**p, **{name: value.to(table) for name, value in algorithm.content.items()}}
     if not algorithm.method.items.reads_history:
         return whole
-    items = torch.from_numpy(np.unique(item_H))
+    items, weight_H = algorithm.history_weights(history)
     rows = (*algorithm.row_parameters, *algorithm.content)
-    history = {f"{name}{OF_HISTORY}": whole[name][items] for name in rows}
-    weight_H = torch.full((len(items),), 1.0 / max(1, len(items)), dtype=table.dtype)
-    return {**whole, **history, HISTORY_WEIGHT: weight_H}
+    read = {f"{name}{OF_HISTORY}": whole[name][items] for name in rows}
+    return {**whole, **read, HISTORY_WEIGHT: weight_H.to(table.dtype)}
 
 
 def client_parameters(
-    algorithm: ComposedAlgorithm, state: State, user: int, item_H: np.ndarray | None = None
+    algorithm: ComposedAlgorithm, state: State, user: int, history: History | None = None
 ) -> Params:
-    """Shared and own parameters of one client, whole tables, with content; `item_H` is the client's
-    own history, for items that look different to everybody.
+    """Shared and own parameters of one client, whole tables, with content; `history` is the
+    client's own, for items that look different to everybody.
 
     >>> from tacit.core.compose import compose
     >>> from tacit.core.types import Task
@@ -59,7 +58,7 @@ def client_parameters(
         item_R, row_RD = state.tuned.of(user)
         p[ITEMS] = began.clone()
         p[ITEMS][torch.from_numpy(item_R.astype(np.int64))] = row_RD
-    return with_history(algorithm, p, np.zeros(0, np.int64) if item_H is None else item_H)
+    return with_history(algorithm, p, history or History(np.zeros(0, np.int64)))
 
 
 # Scores of whole catalogues for blocks of users, with the table each client really ranks with.
@@ -78,11 +77,11 @@ class Scorer:
     algorithm: ComposedAlgorithm
     state: State
     block: int = 64
-    positives: Lists | None = None  # own histories, for item encoders that look at them
+    train: TrainView | None = None  # own histories, for item encoders that look at them
 
     def __post_init__(self) -> None:
-        if self.algorithm.method.items.reads_history and self.positives is None:
-            raise ValueError("this method's items depend on the reader's history: give positives")
+        if self.algorithm.method.items.reads_history and self.train is None:
+            raise ValueError("this method's items depend on the reader's history: give train")
 
     @cached_property
     def _ranking(self) -> tuple[ComposedAlgorithm, Params]:
@@ -142,7 +141,7 @@ class Scorer:
         needed |= {*algorithm.constant_parameters}
         private = {name: state.private[name][users] for name in needed if name in state.private}
         shared = {name: everything[name] for name in needed if name in everything}
-        if self.positives is not None and algorithm.method.items.reads_history:
+        if self.train is not None and algorithm.method.items.reads_history:
             private |= self._history(algorithm, shared, private, user_B)
         scores = self._map(shared, private, len(user_B))
         if state.tuned is None:
@@ -160,14 +159,18 @@ class Scorer:
         kernel = score_claim(algorithm).kernel
         if kernel is None:
             return None
-        return kernel.score(self.state, everything, self.positives, user_B)
+        positives = None if self.train is None else self.train.positives
+        return kernel.score(self.state, everything, positives, user_B)
 
     def _history(
         self, algorithm: ComposedAlgorithm, shared: Params, private: Params, user_B: np.ndarray
     ) -> Params:
         """Rows of each user's own history, with weights."""
-        assert self.positives is not None
-        item_BH, weight_BH = (torch.from_numpy(x) for x in history_of_users(self.positives, user_B))
+        assert self.train is not None
+        recency = algorithm.method.recency
+        count_N = None if recency is None else recency.of_positives(self.train)
+        found = history_of_users(self.train.positives, user_B, count_N)
+        item_BH, weight_BH = (torch.from_numpy(part) for part in found)
         history: Params = {}
         for name in (*algorithm.row_parameters, *algorithm.content):
             if name in shared:
@@ -228,12 +231,12 @@ class RowScorer:
         cls,
         algorithm: ComposedAlgorithm,
         state: State,
-        positives: Lists | None,
+        train: TrainView | None,
         row_ND: torch.Tensor,
         content: Modalities,
     ) -> RowScorer:
-        """For the clients of `algorithm`, which is on the items that exist in training; `positives`
-        are in its codes, `content` is that of the given rows."""
+        """For the clients of `algorithm`, which is on the items that exist in training; `train` is
+        in its codes, `content` is that of the given rows."""
         method, task = algorithm.method, algorithm.task
         all_known = task.content if task.content is not None else Modalities()
         known = Modalities({n: all_known[n] for n in method.items.content(task.content)})
@@ -251,8 +254,8 @@ class RowScorer:
         own = {n: x for n, x in state.private.items() if n in ranked.private}
         ranking = State({**parameters, ITEMS: table}, own, state.round_number)
         ranking.fresh_U = np.zeros(task.n_users, bool)
-        history = positives if method.items.reads_history else None
-        return cls(Scorer(ranked, ranking, positives=history), first)
+        history = train if method.items.reads_history else None
+        return cls(Scorer(ranked, ranking, train=history), first)
 
     def __call__(self, user_B: np.ndarray) -> np.ndarray:
         return self.scorer(user_B)[:, self.first :]

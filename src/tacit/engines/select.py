@@ -36,6 +36,20 @@ def require_device(device: str) -> None:
         raise TacitError(f"There is no CUDA device here; use {argument('device', 'cpu')}.")
 
 
+def runs_on_gpu(algorithm: Algorithm) -> bool:
+    """Whether there is an engine that trains an algorithm on a GPU.
+
+    >>> from tacit.core.types import Task
+    >>> from tacit.methods import METHODS
+    >>> names = ("fedmf", "sasrec", "mf", "ease", "fedease")
+    >>> [runs_on_gpu(METHODS[name].method().algorithm(Task(2, 3))) for name in names]
+    [True, True, False, False, False]
+    """
+    if algorithm.central is not None:
+        return algorithm.central.runs_on_gpu
+    return algorithm.composition is not None
+
+
 def engine_for(
     algorithm: Algorithm,
     name: str,
@@ -54,16 +68,17 @@ def engine_for(
     >>> type(engine_for(Ease().algorithm(Task(2, 3)), "ease", "auto")).__name__
     'CentralEngine'
     """
-    if algorithm.composition is not None:
+    if runs_on_gpu(algorithm):
         require_device(device)
+    elif device != "cpu":
+        raise TacitError(f"{name} runs on the CPU only; use {argument('device', 'cpu')}.")
+    if algorithm.composition is not None:
         if engine == "loop":
             return LoopEngine(dtype)
         fused = {"auto": "auto", "cohort": "never", "fused": "always"}[engine]
         return CohortEngine(dtype, threads, device, fused=fused)  # type: ignore[arg-type]
-    if algorithm.saved and device != "cpu":
-        raise TacitError(f"{name} runs on the CPU only; use {argument('device', 'cpu')}.")
     if algorithm.central is not None:
-        return CentralEngine(dtype)
+        return CentralEngine(dtype, device)
     if engine == "fused":
         raise TacitError(
             f"The fused engine cannot run {name}: it is no expression over a trained item table; "
@@ -77,7 +92,7 @@ def scorer_of(algorithm: Algorithm, train: TrainView, state: State, seed: int) -
     if algorithm.composition is not None:
         # tuned rows lie in the host's memory, so what they are laid over has to come there
         where_it_lies = state if state.tuned is None else state.on("cpu")
-        return Scorer(algorithm.composition, where_it_lies, positives=train.positives)
+        return Scorer(algorithm.composition, where_it_lies, train=train)
     if algorithm.custom is not None:
         return CustomScorer(algorithm.custom, train, state)
     assert algorithm.central is not None

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
+from tacit.data.by_time import N_PARTS
 from tacit.data.digest import DataDigest, changed_names
 from tacit.data.protocol import Protocol
 from tacit.data.split import split_dataset
@@ -129,8 +130,8 @@ class DataRecord:
         own = prepared.dataset.arranged(users, items, np.arange(len(prepared.part_N)))
         rows = own.interactions
         # rows of one user, item and part are alike to everybody, so the first takes the first place
-        run_N = (user_N * len(items) + item_N) * 3 + part_N
-        now_N = (rows.user_N * len(items) + rows.item_N) * 3 + prepared.part_N
+        run_N = (user_N * len(items) + item_N) * N_PARTS + part_N
+        now_N = (rows.user_N * len(items) + rows.item_N) * N_PARTS + prepared.part_N
         place_N = np.empty(len(run_N), np.int64)
         place_N[np.argsort(run_N, kind="stable")] = np.argsort(now_N, kind="stable")
         dataset = prepared.dataset.arranged(users, items, place_N)

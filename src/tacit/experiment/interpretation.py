@@ -149,6 +149,9 @@ PROTOCOL_QUIRKS: dict[tuple[str, str], str] = {
     ("duplicates", "keep"): (
         "repeated pairs are kept, so a held-out item may also lie in train and then is never hit"
     ),
+    ("history", "shuffled"): (
+        "this is a control, in which the order inside each train history was shuffled"
+    ),
     ("test_mask", "train"): "validation items stay in the test ranking",
 }
 

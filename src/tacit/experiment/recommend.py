@@ -1,6 +1,4 @@
-"""Recommendations from a finished run, for a known person or a newcomer, and why an item is in a
-list.
-"""
+"""Recommendations from a finished run, for a known person or a newcomer."""
 
 from __future__ import annotations
 
@@ -16,20 +14,22 @@ from tacit.core.algorithm import Algorithm
 from tacit.core.compose import ComposedAlgorithm
 from tacit.core.types import Task
 from tacit.data.dataset import Dataset
-from tacit.data.views import History, Lists
+from tacit.data.views import History, TrainView
 from tacit.engines.cold import ColdServer
 from tacit.engines.device import one_torch_thread
-from tacit.engines.explain import explain, fused
+from tacit.engines.explain import carried, fused
 from tacit.engines.newcomer import fit_newcomer
-from tacit.engines.scoring import RowScorer, Scorer, client_parameters
+from tacit.engines.scoring import RowScorer, Scorer
 from tacit.engines.select import newcomer_of, scorer_of
 from tacit.engines.state import State
 from tacit.errors import TacitError, argument, listed, shown
+from tacit.evaluation.ranking import ScoreBlock
 from tacit.experiment.catalogue import NewItems, read_catalogue
 from tacit.experiment.checkpoint import load_model
 from tacit.experiment.data_record import prepare_again
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.prepare import Prepared
+from tacit.experiment.reasons import Brought, HistoryReason, Reason, reasons
 from tacit.experiment.spec import Experiment
 from tacit.files import reading, refuse_special
 
@@ -91,10 +91,20 @@ class OpenRun:
         )
 
     def model(self) -> State:
-        """What the run kept of its selected round."""
+        """What the run kept of its selected round, read once."""
+        return self._state
+
+    @cached_property
+    def _state(self) -> State:
         if not self.algorithm.saved:
             return State({}, {}, round_number=self.selected)
         return load_model(self.folder)
+
+    @cached_property
+    def scorer(self) -> ScoreBlock:
+        """The logits of known people; what is not kept on disk is fitted once."""
+        train, seed = self.prepared.split.train, self.experiment.seed
+        return scorer_of(self.algorithm, train, self.model(), seed)
 
 
 def known_scores(run: OpenRun, code: int) -> np.ndarray:
@@ -102,9 +112,8 @@ def known_scores(run: OpenRun, code: int) -> np.ndarray:
     train, user_1, model = run.prepared.split.train, np.array([code]), run.model()
     composed = run.algorithm.composition
     if composed is not None:
-        positives = train.positives.within(run.existing_W)
-        return _federated(run, composed, model, model, positives, user_1)
-    return scorer_of(run.algorithm, train, model, run.experiment.seed)(user_1)[0]
+        return _federated(run, composed, model, model, train.existing(), user_1)
+    return run.scorer(user_1)[0]
 
 
 def scores_for_newcomer(run: OpenRun, history: History) -> np.ndarray:
@@ -116,7 +125,7 @@ def scores_for_newcomer(run: OpenRun, history: History) -> np.ndarray:
     if composed is not None:
         existing = replace(history, item_H=np.searchsorted(run.existing_W, history.item_H))
         one = fit_newcomer(composed, model.shared, existing, **person)
-        return _federated(run, one.algorithm, one.state, model, one.positives, np.array([0]))
+        return _federated(run, one.algorithm, one.state, model, one.train, np.array([0]))
     return newcomer_of(run.algorithm, train, model, history, **person)
 
 
@@ -125,13 +134,13 @@ def _federated(
     algorithm: ComposedAlgorithm,
     clients: State,
     model: State,
-    positives: Lists,
+    own: TrainView,
     user_1: np.ndarray,
 ) -> np.ndarray:
     """Items that existed by what the client has of them, all others by the rows that the server's
     generator (in `model`) makes or made."""
     train, new = run.prepared.split.train, run.new
-    old_1W = Scorer(algorithm, clients, positives=positives)(user_1)
+    old_1W = Scorer(algorithm, clients, train=own)(user_1)
     score_I = np.zeros(train.n_items + len(new), old_1W.dtype)
     score_I[run.existing_W] = old_1W[0]
     if train.warm_W is not None:
@@ -139,97 +148,11 @@ def _federated(
         server = ColdServer.of(run.algorithm.composition, train, run.experiment.seed)
         item_C = server.cold_C
         row_CD, content = server.rows(model, item_C), train.content.take(item_C)
-        score_I[item_C] = RowScorer.of(algorithm, clients, positives, row_CD, content)(user_1)[0]
+        score_I[item_C] = RowScorer.of(algorithm, clients, own, row_CD, content)(user_1)[0]
     if len(new):
-        made = RowScorer.of(algorithm, clients, positives, new.row_ND, new.content)
+        made = RowScorer.of(algorithm, clients, own, new.row_ND, new.content)
         score_I[train.n_items :] = made(user_1)[0]
     return score_I
-
-
-# Why an item stands in a list: the view that carried it, and the inputs it rests on.
-
-
-@dataclass(frozen=True)
-class Reason:
-    """What views and inputs bring to the logit of one item, for one person.
-
-    `views` and `inputs` are logits minus the logits without that view or input. A part that brings
-    the same to every item moves no item in the list, so the lifts say how much more it brings to
-    this item than to the mean item of the catalogue; `weights` are the router's.
-
-    >>> reason = Reason({"sum": 1.0}, {"sum": -3.0}, {"sum": 0.5}, {"id": 0.25}, {"id": 0.2})
-    >>> reason.carried_by, reason.rests_on
-    (None, 'id')
-    """
-
-    weights: Mapping[str, float]
-    views: Mapping[str, float]
-    view_lifts: Mapping[str, float]
-    inputs: Mapping[str, float]
-    input_lifts: Mapping[str, float]
-
-    @property
-    def carried_by(self) -> str | None:
-        """The view that lifts the item most; None where there is only one, or none lifts it."""
-        return _most(self.view_lifts) if len(self.view_lifts) > 1 else None
-
-    @property
-    def rests_on(self) -> str | None:
-        """The input that lifts the item most."""
-        return _most(self.input_lifts)
-
-    @property
-    def view_shares(self) -> dict[str, float]:
-        """The lifts of the views as shares of all that they move the item by, up or down."""
-        total = sum(abs(lift) for lift in self.view_lifts.values()) or 1.0
-        return {name: lift / total for name, lift in self.view_lifts.items()}
-
-    def text(self) -> str:
-        """One sentence.
-
-        >>> lifts = {"sum": 3.0, "gate": -1.0}
-        >>> Reason({}, {}, lifts, {}, {"id": 0.5, "text": -0.1}).text()
-        'carried by the view sum (share: sum +75 %, gate -25 %); rests most on its id (against the \
-mean item: id +0.50, text -0.10).'
-        """
-        said = []
-        if len(self.view_lifts) > 1:
-            shares = ", ".join(f"{name} {100 * x:+.0f} %" for name, x in self.view_shares.items())
-            head = f"carried by the view {self.carried_by}" if self.carried_by else "by no view"
-            said.append(f"{head} (share: {shares})")
-        changes = ", ".join(f"{name} {lift:+.2f}" for name, lift in self.input_lifts.items())
-        head = f"rests most on its {self.rests_on}" if self.rests_on else "rests on no single input"
-        said.append(f"{head} (against the mean item: {changes})")
-        return "; ".join(said) + "."
-
-
-def _most(lifts: Mapping[str, float]) -> str | None:
-    name = max(lifts, key=lambda one: lifts[one], default=None)
-    return name if name is not None and lifts[name] > 0 else None
-
-
-def reasons(
-    algorithm: ComposedAlgorithm, state: State, user: int, item_H: np.ndarray, item_K: np.ndarray
-) -> list[Reason]:
-    """A reason for each of some items; the method must be a fused one."""
-    p = client_parameters(algorithm, state, user, item_H)
-    found = explain(algorithm, p, np.arange(algorithm.task.n_items))
-    view_lift_NV = found.view_NV - found.view_NV.mean(axis=0)
-    input_lift_NM = found.input_NM - found.input_NM.mean(axis=0)
-
-    def named(names: tuple[str, ...], value: np.ndarray) -> dict[str, float]:
-        return dict(zip(names, value.tolist(), strict=True))
-
-    return [
-        Reason(
-            named(found.views, found.weight_NV[item]),
-            named(found.views, found.view_NV[item]),
-            named(found.views, view_lift_NV[item]),
-            named(found.inputs, found.input_NM[item]),
-            named(found.inputs, input_lift_NM[item]),
-        )
-        for item in item_K.tolist()
-    ]
 
 
 # Recommendations from a finished run, for a known person or for one who joined afterwards.
@@ -238,13 +161,13 @@ def reasons(
 @dataclass(frozen=True)
 class Recommendation:
     """One line of a list: place, original item id, title where known, logit, and why it is there
-    (where that was asked for, and an item is more than its id)."""
+    (where that was asked for, and the method can say)."""
 
     rank: int
     item: str
     title: str | None
     score: float
-    reason: Reason | None = None
+    reason: Reason | HistoryReason | None = None
     new: bool = False  # joined after training
 
 
@@ -260,7 +183,8 @@ def recommend(
     """The best k items that the person does not have yet.
 
     `user` is an original id of the training data; `history` a file with one item id per line, the
-    earliest first. With `explain`, items of a method that fuses ids and content come with a reason.
+    earliest first. With `explain`, items of a method that fuses ids and content come with a reason,
+    and so do those of a method whose logits are sums over the history.
 
     >>> import tempfile
     >>> from tacit.experiment.resolve import resolve
@@ -273,18 +197,19 @@ def recommend(
     """
     if (user is None) == (history is None):
         raise TacitError(f"Give either {argument('user', 'ID')} or {argument('history', 'FILE')}.")
-    if explain and user is None:
-        raise TacitError(
-            f"{argument('explain', True)} is for a person of the training data; give "
-            f"{argument('user', 'ID')}."
-        )
     if k < 1:
         raise TacitError(f"k is {k}; ask for at least 1 item.")
     run = OpenRun.of(folder)
     if user is not None:
         return best_for_user(run, user, k, explain=explain)
     assert history is not None
-    return best_for_newcomer(run, read_history(Path(history)), k, where=str(history))
+    if explain and run.algorithm.composition is not None:
+        raise TacitError(
+            f"{argument('explain', True)} is for a person of the training data; give "
+            f"{argument('user', 'ID')}."
+        )
+    ids = read_history(Path(history))
+    return best_for_newcomer(run, ids, k, where=str(history), explain=explain)
 
 
 def best_for_user(
@@ -296,19 +221,28 @@ def best_for_user(
     known = np.unique(rows.item_N[rows.user_N == code])
     score_I = known_scores(run, code)
     best = _best(score_I, known, k)
-    why: Mapping[int, Reason] = {}
+    why: Mapping[int, Reason | HistoryReason] = {}
     if explain and fused(run.experiment.method) is not None:
         why = _reasons(run, code, best)
+    elif explain:
+        why = _history_reasons(run, code, score_I, best)
     return _lines(run, score_I, best, why)
 
 
 def best_for_newcomer(
-    run: OpenRun, ids: Sequence[str], k: int, *, where: str = "the history"
+    run: OpenRun,
+    ids: Sequence[str],
+    k: int,
+    *,
+    where: str = "the history",
+    explain: bool = False,
 ) -> list[Recommendation]:
     """The best k items for somebody new who has the items `ids`, the earliest first."""
     history = _history_of(ids, run.prepared.dataset, run.existing_W, where)
     score_I = scores_for_newcomer(run, history)
-    return _lines(run, score_I, _best(score_I, history.item_H, k), {})
+    best = _best(score_I, history.item_H, k)
+    why = _history_reasons(run, history, score_I, best) if explain else {}
+    return _lines(run, score_I, best, why)
 
 
 def known_user_code(run: OpenRun, user: str) -> int:
@@ -327,7 +261,10 @@ def _best(score_I: np.ndarray, known: np.ndarray, k: int) -> np.ndarray:
 
 
 def _lines(
-    run: OpenRun, score_I: np.ndarray, best_K: np.ndarray, why: Mapping[int, Reason]
+    run: OpenRun,
+    score_I: np.ndarray,
+    best_K: np.ndarray,
+    why: Mapping[int, Reason | HistoryReason],
 ) -> list[Recommendation]:
     rows, new = run.prepared.dataset.interactions, run.new
     names = (*rows.items, *new.ids)
@@ -394,8 +331,42 @@ def _reasons(run: OpenRun, code: int, item_K: np.ndarray) -> dict[int, Reason]:
     """Reasons for items that existed in training; a row that was made for an item has none."""
     existing_W = run.existing_W
     there_L = np.intersect1d(item_K, existing_W)
-    positives = run.prepared.split.train.positives.within(existing_W)
+    history = run.prepared.split.train.existing().history(code)
     place_L = np.searchsorted(existing_W, there_L)
     assert run.algorithm.composition is not None
-    found = reasons(run.algorithm.composition, run.model(), code, positives[code], place_L)
+    found = reasons(run.algorithm.composition, run.model(), code, history, place_L)
     return dict(zip(there_L.tolist(), found, strict=True))
+
+
+def _history_reasons(
+    run: OpenRun, person: int | History, score_I: np.ndarray, item_K: np.ndarray
+) -> dict[int, HistoryReason]:
+    """Reasons by the items of a history; none where a method is no sum over it."""
+    train, seed = run.prepared.split.train, run.experiment.seed
+    found = carried(run.algorithm, train, run.model(), person, seed)
+    if found is None:
+        return {}
+    own_H, brought_HI = found
+    away = np.abs(brought_HI.sum(0) - score_I).max()
+    if away > 1e-3 * max(1.0, float(np.abs(score_I).max())):
+        raise TacitError(
+            f"What the items of the history bring to a logit of {run.experiment.name} does not add "
+            "up to it, so it explains nothing; leave out the explanation."
+        )
+    rows = run.prepared.dataset
+    titles = rows.texts.get("title", (None,) * len(rows.interactions.items))
+
+    def reason(item: int) -> HistoryReason:
+        order_H = np.argsort(-brought_HI[:, item], kind="stable")
+        return HistoryReason(
+            tuple(
+                Brought(
+                    rows.interactions.items[own_H[place]],
+                    titles[own_H[place]],
+                    float(brought_HI[place, item]),
+                )
+                for place in order_H
+            )
+        )
+
+    return {item: reason(item) for item in item_K.tolist()}

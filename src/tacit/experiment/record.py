@@ -31,7 +31,8 @@ from tacit.experiment.amounts import metric_text
 from tacit.experiment.sealed import DamagedError, object_in
 from tacit.files import write_text
 
-RECORD_FORMAT: Literal[3] = 3  # 2 told the engine in a sentence, 1 had no digest of its data
+# 3 said nothing of the order of histories, 2 told the engine in a sentence, 1 had no digest of data
+RECORD_FORMAT: Literal[4] = 4
 
 Ranking = Literal["full", "sampled99"]
 Value = TypeVar("Value")
@@ -254,6 +255,43 @@ class Counts(RecordPart):
     """Items of the training part; only with a cold split."""
     cold_test_items: int | None = Field(default=None, exclude_if=_is_absent)
     """Untouched items of the test part; only with a cold split."""
+    left_out: int | None = Field(default=None, exclude_if=_is_absent)
+    """Interactions in no part; only where the first new item after a moment is held out."""
+
+
+class Order(RecordPart):
+    """What the order of histories is by, and whether the method looks at it.
+
+    >>> Order(by="time", tied=3, latest_of_tied="first_row", read=True).text
+    'The method reads the order of histories: it is by time, and of the 3 train interactions that \
+are tied with an earlier one the first row of the file is the latest.'
+    """
+
+    by: Literal["time", "file", "shuffled"]
+    """Time, the rows of the source where it has no time for every interaction, or chance: in the
+    control without order."""
+    tied: int
+    """Train interactions that have the time of another one of their user before them."""
+    latest_of_tied: Literal["first_row", "last_row"]
+    """Which of several rows of equal time counts as the latest, as the split has it."""
+    read: bool
+    """Whether clients look at the order when they train or rank."""
+
+    @property
+    def text(self) -> str:
+        """One sentence for people, of a method that reads the order."""
+        said = "The method reads the order of histories: it is"
+        if self.by == "shuffled":
+            return f"{said} a random one in this control."
+        if self.by == "file":
+            return f"{said} that of the rows in the file, which has no time for every interaction."
+        row = "first" if self.latest_of_tied == "first_row" else "last"
+        if not self.tied:
+            return f"{said} by time, and no two train interactions of a user are tied."
+        return (
+            f"{said} by time, and of the {self.tied:,} train interactions that are tied with an "
+            f"earlier one the {row} row of the file is the latest."
+        )
 
 
 class DataSize(RecordPart):
@@ -346,7 +384,7 @@ class RunRecord(RecordPart):
     RunRecord(popularity on planted, clean, seed 0: HR@10 0.1433)
     """
 
-    format: Literal[3] = RECORD_FORMAT
+    format: Literal[4] = RECORD_FORMAT
     """The version of this format."""
     method: str
     """The name of the method, as `tacit list` has it."""
@@ -399,6 +437,8 @@ class RunRecord(RecordPart):
     privacy: Privacy
     cost: Cost
     counts: Counts
+    order: Order | None
+    """How histories are ordered; null in files of format 3 and older."""
     steps: tuple[DataStep, ...]
     """The rules that made the data from its file."""
     cautions: tuple[str, ...]
@@ -510,15 +550,16 @@ def _format(found: dict[str, Any]) -> int:
     return known
 
 
-# Older files. Format 2 told the engine in one sentence, and neither the kind of method nor the
-# device. Format 1 had no digest of its data either.
+# Older files. Format 3 did not tell how histories are ordered. Format 2 told the engine in one
+# sentence, and neither the kind of method nor the device. Format 1 had no digest of its data
+# either.
 
 
 def _present_format(found: dict[str, Any]) -> dict[str, Any]:
     """What a `run.json` holds, in the present format; what it never said is filled in."""
     if found.get("format") == RECORD_FORMAT:
         return found
-    now = {"unit": "round", "data": None, **found, "format": RECORD_FORMAT}
+    now = {"unit": "round", "data": None, "order": None, **found, "format": RECORD_FORMAT}
     sentence, notes, counts = (found.get(key) for key in ("engine", "notes", "counts"))
     if isinstance(sentence, str):
         engine = _engine_of_sentence(sentence)

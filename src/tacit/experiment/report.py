@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from jinja2 import Environment, PackageLoader, StrictUndefined, Undefined, UndefinedError
+from jinja2 import (
+    Environment,
+    PackageLoader,
+    StrictUndefined,
+    Template,
+    Undefined,
+    UndefinedError,
+)
 
 from tacit.data.protocol import Protocol
 from tacit.errors import TacitError, argument
@@ -33,6 +41,7 @@ CANDIDATES = {
     "train": "all items outside the person's own training data",
     "train+valid": "all items outside the person's own training and validation data",
 }
+UNTIL_TEST = "all items that the person had not touched before the test began"
 
 
 def write_report(folder: Path) -> Path:
@@ -75,22 +84,9 @@ def render(
 
     A name that the page reads and a record does not have is an error, never a gap.
     """
-    environment = Environment(
-        loader=PackageLoader("tacit.experiment", "."),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
-    environment.filters |= {
-        "metric": known(metric_text),
-        "whole": known(whole_text),
-        "bytes": known(bytes_text),
-        "seconds": known(seconds_text),
-    }
-    return environment.get_template("report.html.jinja").render(
+    return _page().render(
         run=record,
-        candidates=CANDIDATES[protocol.test_mask],
+        candidates=_candidates(protocol),
         sampled=protocol.sampled,
         run_name=Path(record.run).name,  # where it lay on a disk is nobody's business
         unclean=None if record.clean else unclean_sentence(protocol),
@@ -104,6 +100,32 @@ def render(
         charts=_charts(record, history),
         settings=settings,
     )
+
+
+def _candidates(protocol: Protocol) -> str:
+    """Among which items a person's test item is ranked."""
+    if protocol.split.holds_out_first and protocol.test_mask == "train+valid":
+        return UNTIL_TEST
+    return CANDIDATES[protocol.test_mask]
+
+
+@cache
+def _page() -> Template:
+    """The page with gaps; it is translated to code once, since a study writes many reports."""
+    environment = Environment(
+        loader=PackageLoader("tacit.experiment", "."),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    environment.filters |= {
+        "metric": known(metric_text),
+        "whole": known(whole_text),
+        "bytes": known(bytes_text),
+        "seconds": known(seconds_text),
+    }
+    return environment.get_template("report.html.jinja")
 
 
 def known(show: Callable[[Any], str]) -> Callable[[Any], str]:

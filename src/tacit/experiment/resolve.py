@@ -16,7 +16,7 @@ from tacit.data.load import Data
 from tacit.data.protocol import PROTOCOLS, Protocol, SplitRule, among_cold_items
 from tacit.data.sources import SOURCES
 from tacit.engines.participation import Participation
-from tacit.errors import TacitError, argument, nearest
+from tacit.errors import TacitError, argument, nearest, shown
 from tacit.experiment.data_spec import DataSpec
 from tacit.experiment.plugins import plugins_as_released
 from tacit.experiment.spec import Experiment
@@ -30,11 +30,13 @@ SPLITS: dict[str, dict[str, str]] = {
     "random": {"kind": "leave_one_out", "order": "random"},
     "row": {"kind": "leave_one_out", "order": "row"},
     "item_appearance": {"kind": "leave_one_out", "order": "item_appearance"},
-    "global_time": {"kind": "global_time", "order": "time"},
+    "global_time": {"kind": "global_time", "order": "time", "held_out": "first"},
+    "global_time_all": {"kind": "global_time", "order": "time", "held_out": "all"},
     "ratio": {"kind": "ratio", "order": "random"},
     "labels": {"kind": "labels"},
     "released": {"kind": "released", "order": "time"},
 }
+SHUFFLED_ORDER = "shuffled_order"  # what a protocol without order is called
 COLD_SPLITS = ("cold", "cold_together")  # items are held out, not interactions
 
 
@@ -115,12 +117,8 @@ def resolve(
     if protocol == "paper":
         plugins = plugins_as_released(method, plugins, spec.name)
     entry = METHODS[method]
-    built = entry.method(preset)
+    built = with_plugins(entry.method(preset), plugins)
     parts = built.composed
-    if parts is not None:
-        built = parts = with_plugins(parts, plugins)
-    elif plugins:
-        raise CompositionError(f"{method} has no parts to plug into", LeaveOut(tuple(plugins)))
     chosen = protocol_named(protocol, method, plugins)
     if split is None and parts is not None and parts.cold is not None:
         split = "cold"
@@ -193,10 +191,16 @@ def named_truly(experiment: Experiment) -> Experiment:
     >>> leaky = apply_set(resolve("fedmf"), "protocol.negatives_exclude=all")
     >>> named_truly(leaky).protocol.name
     'custom'
+    >>> resolve("fedmf", sets=["protocol.history=shuffled"]).protocol.name
+    'shuffled_order'
     """
-    if experiment.protocol.is_clean and not experiment.protocol.keeps_clean:
-        return replace(experiment, protocol=replace(experiment.protocol, name="custom"))
-    return experiment
+    protocol = experiment.protocol
+    name = protocol.name
+    if protocol.is_clean and not replace(protocol, history="in_order").keeps_clean:
+        name = "custom"
+    if protocol.history == "shuffled" and not name.endswith(SHUFFLED_ORDER):
+        name = SHUFFLED_ORDER if name == "clean" else f"{name}_{SHUFFLED_ORDER}"
+    return replace(experiment, protocol=replace(protocol, name=name))
 
 
 def _assigned(experiment: Experiment, path: str, text: str) -> Experiment:
@@ -222,14 +226,27 @@ def protocol_named(name: str, method: str, plugins: Sequence[str]) -> Protocol:
 
 
 def with_split(protocol: Protocol, split: str, data: str) -> Protocol:
-    """A protocol with the split of that short name, for the data of that name or path.
+    """A protocol with the split of that short name, for the data of that name or path. Fields of
+    the split may follow the name.
 
     >>> with_split(PROTOCOLS["clean"], "cold", "planted").split.kind
     'cold'
+    >>> with_split(PROTOCOLS["clean"], "global_time:test_share=0.2", "planted").split.test_share
+    0.2
     """
-    if split in COLD_SPLITS:
-        return _cold(protocol, split, data)
-    return replace(protocol, split=split_named(split, protocol.split))
+    name, _, rest = split.partition(":")
+    chosen = _cold(protocol, name, data) if name in COLD_SPLITS else None
+    if chosen is None:
+        chosen = replace(protocol, split=split_named(name, protocol.split))
+    for piece in filter(None, rest.split(",")):
+        key, equals, text = (word.strip() for word in piece.partition("="))
+        if not equals or key in ("kind", "order"):
+            raise TacitError(
+                f"Cannot read {shown(piece)} in the split {shown(split)}; write "
+                f"{argument('split', f'{name}:test_share=0.2')}, or another field of it."
+            )
+        chosen = replace(chosen, split=assign(chosen.split, key, text))
+    return chosen
 
 
 def _cold(protocol: Protocol, split: str, data: str) -> Protocol:
@@ -254,6 +271,7 @@ def split_named(name: str, base: SplitRule) -> SplitRule:
     return replace(base, **SPLITS[name])  # type: ignore[arg-type]
 
 
+@functools.cache
 def _hint(kind: type, name: str) -> Any:
     return typing.get_type_hints(kind)[name]
 
@@ -303,13 +321,8 @@ def override(
                 f"The saved configuration spells {what} {found!r} out in full, so it cannot become "
                 f"{wanted!r}; use {argument('sets')} for single fields, or leave out --config."
             )
-    parts = experiment.method.composed
-    if plugins and parts is None:
-        raise CompositionError(
-            f"{experiment.name} has no parts to plug into", LeaveOut(tuple(plugins))
-        )
-    if plugins and parts is not None:
-        built = with_plugins(parts, plugins, before=experiment.plugins)
+    if plugins:
+        built = with_plugins(experiment.method, plugins, before=experiment.plugins)
         experiment = replace(experiment, method=built, plugins=(*experiment.plugins, *plugins))
     if protocol is not None:
         chosen = protocol_named(protocol, experiment.name, experiment.plugins)

@@ -16,6 +16,7 @@ from tacit.data.digest import DataDigest
 from tacit.data.protocol import Protocol
 from tacit.data.sampling import DrawnNegatives
 from tacit.data.split import cautions, resolved_split
+from tacit.data.views import TrainView
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import parse_metric, summary
 from tacit.evaluation.ranking import Evaluation, rank, rank_one_list
@@ -46,6 +47,7 @@ from tacit.experiment.record import (
     Draws,
     MeanDeviation,
     Metrics,
+    Order,
     Privacy,
     Ranking,
     Reference,
@@ -205,6 +207,19 @@ def references(
     return Reference(full=in_ranking("full"), sampled99=in_ranking("sampled99"))
 
 
+def order_of(train: TrainView, read: bool) -> Order:
+    """How the histories of a view are ordered.
+
+    >>> from tacit.data.views import Lists
+    >>> lists = Lists(np.array([0, 2]), np.array([5, 7]))
+    >>> train = TrainView(8, lists, np.zeros(1, np.uint64), Lists.empty(1))
+    >>> order_of(train, read=False).by
+    'file'
+    """
+    order = train.histories.order
+    return Order(by=order.by, tied=order.ties, latest_of_tied=train.latest_of_tied, read=read)
+
+
 def make_record(
     experiment: Experiment,
     prepared: Prepared,
@@ -234,6 +249,7 @@ def make_record(
     }
     kind = "full-ranking" if protocol.select_on == "full" else "sampled-candidates"
     is_cold = split.train.warm_W is not None
+    order = order_of(split.train, trainer.algorithm.reads_order)
     return RunRecord(
         method=experiment.name,
         plugins=experiment.plugins,
@@ -269,6 +285,7 @@ def make_record(
         privacy=Privacy(server_reads=tuple(trainer.disclosure().sentences())),
         cost=Cost(**trainer.cost(selected_round)),
         counts=Counts(**split.counts),
+        order=order,
         steps=tuple(
             DataStep(rule=s.rule, before=DataSize(**s.before), after=DataSize(**s.after))
             for s in prepared.dataset.steps
@@ -279,6 +296,7 @@ def make_record(
             *quirk_notes(experiment),
             *plugin_notes(experiment),
             *sampled_notes(protocol.sampled),
+            *((order.text,) if order.read else ()),
         ),
         test_released=TestRelease(round=selected_round, validation_value=selected_value),
         versions={

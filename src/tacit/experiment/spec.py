@@ -68,8 +68,8 @@ class Experiment:
             )
         if self.protocol.is_clean and not self.protocol.keeps_clean:
             raise TacitError(
-                "This protocol is named 'clean' but hides held-out items, keeps duplicates or "
-                "masks less; give it another name."
+                "This protocol is named 'clean' but hides held-out items, keeps duplicates, "
+                "shuffles histories or masks less; give it another name."
             )
         algorithm = self.method.algorithm(Task(n_users=1, n_items=1))
         _check_parameters(self.name, algorithm)

@@ -99,8 +99,7 @@ class Trainer:
         path: EnginePath = self.engine.describe(self.algorithm)
         if self.cold is not None or self.algorithm.composition is None:
             return path
-        positives = self.train.positives
-        scorer = Scorer(self.algorithm.composition, self.state, positives=positives)
+        scorer = Scorer(self.algorithm.composition, self.state, train=self.train)
         return replace(path, text=f"{path.text}; {scorer.describe()}", scoring=scorer.kernel)
 
     def run_round(self) -> None:

@@ -40,15 +40,21 @@ if TYPE_CHECKING:
     from tacit.methods.factorisation import fedrecon as fedrecon
     from tacit.methods.fcf_als import FcfAls as FcfAls
     from tacit.methods.feddae import FedDAE as FedDAE
+    from tacit.methods.fednext import FedNext as FedNext
     from tacit.methods.fedpergnn import FedPerGNN as FedPerGNN
     from tacit.methods.metamf import MetaMF as MetaMF
+    from tacit.methods.order_references import Markov as Markov
+    from tacit.methods.order_references import Slist as Slist
     from tacit.methods.personal_tables import cofedrec as cofedrec
     from tacit.methods.personal_tables import fedrap as fedrap
     from tacit.methods.personal_tables import gpfedrec as gpfedrec
+    from tacit.methods.sequence_models import Gru4Rec as Gru4Rec
+    from tacit.methods.sequence_models import SasRec as SasRec
 
 WHERE = {
     "FcfAls": "fcf_als",
     "FedDAE": "feddae",
+    "FedNext": "fednext",
     "FedPerGNN": "fedpergnn",
     "MetaMF": "metamf",
     **dict.fromkeys(("Mf", "Ncf", "NeuMf"), "central_trained"),
@@ -59,6 +65,8 @@ WHERE = {
     "local_only": "controls",
     **dict.fromkeys(("fcf", "fedavg", "fedmf", "fedncf", "fedneumf", "fedrecon"), "factorisation"),
     **dict.fromkeys(("cofedrec", "fedrap", "gpfedrec"), "personal_tables"),
+    **dict.fromkeys(("Markov", "Slist"), "order_references"),
+    **dict.fromkeys(("Gru4Rec", "SasRec"), "sequence_models"),
 }
 
 

@@ -15,6 +15,7 @@ from tacit import streams
 from tacit.core.algorithm import ClientData
 from tacit.core.central import CentralMethod
 from tacit.core.custom import CustomMethod
+from tacit.core.recency import Recency
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
 from tacit.data.views import History, TrainView
@@ -57,6 +58,11 @@ class ItemToItem:
     def score(self, histories: Sequence[History], key_B: np.ndarray) -> np.ndarray:
         return history_rows(histories, len(self.weight_II)) @ self.weight_II
 
+    def contributions(self, history: History) -> tuple[np.ndarray, np.ndarray]:
+        row_I = history_rows([history], len(self.weight_II))[0]
+        item_K = np.unique(history.item_H)
+        return item_K, row_I[item_K, None] * self.weight_II[item_K]
+
 
 @register("ease")
 @dataclass(frozen=True)
@@ -68,6 +74,7 @@ class Ease(CentralMethod):
     """
 
     ridges: tuple[float, ...] = (5.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0)
+    recency: Recency | None = None
 
     @property
     def settings(self) -> int:
@@ -107,6 +114,11 @@ class Subspace:
         row_BI = history_rows(histories, len(self.basis_ID))
         return (row_BI @ self.basis_ID) @ self.basis_ID.T
 
+    def contributions(self, history: History) -> tuple[np.ndarray, np.ndarray]:
+        row_I = history_rows([history], len(self.basis_ID))[0]
+        item_K = np.unique(history.item_H)
+        return item_K, (row_I[item_K, None] * self.basis_ID[item_K]) @ self.basis_ID.T
+
 
 @register("pure_svd")
 @dataclass(frozen=True)
@@ -118,6 +130,7 @@ class PureSvd(CentralMethod):
     """
 
     widths: tuple[int, ...] = (4, 8, 16, 32, 64, 128)
+    recency: Recency | None = None
 
     @property
     def settings(self) -> int:
@@ -162,6 +175,7 @@ class FedEase(CustomMethod):
     """
 
     ridges: tuple[float, ...] = Ease().ridges
+    recency: Recency | None = None
 
     def __post_init__(self) -> None:
         if not self.ridges or min(self.ridges) <= 0:
@@ -206,6 +220,9 @@ class FedEase(CustomMethod):
     def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
         return train_row(data, len(received[WEIGHT])) @ received[WEIGHT]
 
+    def contributions(self, received: Params, data: ClientData) -> Tensor:
+        return data.real_H[:, None] * received[WEIGHT][data.history_H]
+
     def interpretation(self) -> list[str]:
         return [
             "only the sum of the uploads is used: under secure aggregation the server reads how "
@@ -215,7 +232,7 @@ class FedEase(CustomMethod):
 
 
 def train_row(data: ClientData, n_items: int) -> Tensor:
-    """x: one for each item of the history, zero elsewhere."""
+    """x: one for each item of the history, or its weight; zero elsewhere."""
     return data.real_H.new_zeros(n_items).index_add(0, data.history_H, data.real_H)
 
 
@@ -254,6 +271,7 @@ class FedSpectral(CustomMethod):
     """
 
     width: int = 32
+    recency: Recency | None = None
 
     def __post_init__(self) -> None:
         if self.width < 1:
@@ -285,6 +303,10 @@ class FedSpectral(CustomMethod):
     def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
         basis_ID = received[BASIS][:, : self.width]
         return basis_ID @ _head(basis_ID, data)
+
+    def contributions(self, received: Params, data: ClientData) -> Tensor:
+        basis_ID = received[BASIS][:, : self.width]
+        return (data.real_H[:, None] * basis_ID[data.history_H]) @ basis_ID.T
 
     def interpretation(self) -> list[str]:
         return [

@@ -32,7 +32,10 @@ BUILT_IN = {
         "local_only",
     ),
     "tacit.methods.closed_forms": ("ease", "pure_svd", "fedease", "fedspectral"),
+    "tacit.methods.fednext": ("fednext",),
     "tacit.methods.central_trained": ("mf", "ncf", "neumf"),
+    "tacit.methods.order_references": ("markov", "slist"),
+    "tacit.methods.sequence_models": ("gru4rec", "sasrec"),
 }
 
 

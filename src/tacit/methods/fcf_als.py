@@ -13,6 +13,7 @@ from tacit.compiled import compiled
 from tacit.core.algorithm import ClientData
 from tacit.core.custom import CustomMethod, RaggedBatch
 from tacit.core.optim import Adam
+from tacit.core.recency import Recency
 from tacit.core.registry import register
 from tacit.core.types import ITEMS, Initializer, Params, Task
 from tacit.data.sampling import Sampling
@@ -112,6 +113,7 @@ class FcfAls(CustomMethod):
     confidence: float = 1.0  # α: an item that was taken once counts 1 + α times
     ridge: float = 10.0  # λ
     server: Adam = Adam(rate=0.05)
+    recency: Recency | None = None
 
     def __post_init__(self) -> None:
         if self.dim < 1:
@@ -181,10 +183,12 @@ class FcfAls(CustomMethod):
 
     def solve(self, item_ID: Tensor, data: ClientData) -> Tensor:
         """The client's own vector. YᵀCY = YᵀY + α times the part of the history, and YᵀY is the
-        same for everybody."""
-        own_HD = item_ID[data.history_H] * data.real_H[:, None]
+        same for everybody. An item of weight w counts as w of one that was taken and 1 − w of one
+        that was not, so C is linear in w, and so is C p."""
+        row_HD = item_ID[data.history_H]
+        own_HD = row_HD * data.real_H[:, None]
         ridge_DD = self.ridge * torch.eye(self.dim, dtype=item_ID.dtype)
-        left_DD = item_ID.T @ item_ID + self.confidence * own_HD.T @ own_HD + ridge_DD
+        left_DD = item_ID.T @ item_ID + self.confidence * own_HD.T @ row_HD + ridge_DD
         # p counts an item once, however often it stands there
         once_H = 1.0 / _times(item_ID, data)[data.history_H].clamp(min=1.0)
         return torch.linalg.solve(left_DD, ((once_H + self.confidence)[:, None] * own_HD).sum(0))

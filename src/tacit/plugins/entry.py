@@ -9,7 +9,8 @@ from typing import Any
 
 from tacit.core.codec import check_value
 from tacit.core.fit import CompositionError, LeaveOut
-from tacit.core.method import Method
+from tacit.core.method import AnyMethod
+from tacit.core.registry import part_name
 from tacit.errors import TacitError, nearest, shown
 from tacit.names import Names
 
@@ -28,6 +29,7 @@ BUILT_IN = {
         "nearest",
         "random_rows",
     ),
+    "tacit.plugins.recency": ("recency",),
 }
 
 
@@ -36,19 +38,23 @@ class Promise:
     """What a plug-in brings: in words, and how to see in a method that it is still there."""
 
     text: str
-    holds: Callable[[Method], bool]
+    holds: Callable[[Any], bool]
 
 
 @dataclass(frozen=True)
 class Plugin:
     """A plug-in: a function from a method and arguments to a method, a line for the list, what it
-    promises, and the protocol of its paper if it has one, with the rounds that the paper trains."""
+    promises, and the protocol of its paper if it has one, with the rounds that the paper trains.
 
-    apply: Callable[..., Method]
+    With `any_method` it is also asked of methods that are no expression over parts, and refuses in
+    a sentence those that it cannot change."""
+
+    apply: Callable[..., Any]
     summary: str
     protocol: str | None = None
     rounds: int | None = None
     promise: Promise | None = None
+    any_method: bool = False
 
 
 def _accept(name: str, plugin: Any) -> Plugin:
@@ -89,7 +95,7 @@ def parse(spelling: str) -> tuple[str, dict[str, str]]:
     return name, arguments
 
 
-def apply_plugin(method: Method, spelling: str) -> Method:
+def apply_plugin(method: AnyMethod, spelling: str) -> Any:
     """One plug-in applied as it is spelled on the command line.
 
     >>> from tacit.methods import fedmf
@@ -112,7 +118,7 @@ def apply_plugin(method: Method, spelling: str) -> Method:
     return plugin.apply(method, **values)
 
 
-def with_plugins(method: Method, spellings: Sequence[str], before: Sequence[str] = ()) -> Method:
+def with_plugins(method: AnyMethod, spellings: Sequence[str], before: Sequence[str] = ()) -> Any:
     """All plug-ins in the order given, each of which keeps its promise to the end: one that another
     undoes is refused. `before` are those that the method has already.
 
@@ -127,6 +133,7 @@ tuned copy of the item table, which fedmr takes away; drop plugins=['fedmr'], or
 plugins=['dual_personalised'].
     """
     names = [name for name in (parse(spelling)[0] for spelling in before) if name in PLUGINS]
+    _require_parts(method, spellings)
     for spelling in spellings:
         method = apply_plugin(method, spelling)
         name = parse(spelling)[0]
@@ -140,6 +147,17 @@ plugins=['dual_personalised'].
                 )
         names.append(name)
     return method
+
+
+def _require_parts(method: AnyMethod, spellings: Sequence[str]) -> None:
+    """Refuse what changes parts where there are none."""
+    if method.composed is not None:
+        return
+    named = [parse(spelling)[0] for spelling in spellings]
+    for_parts = [name for name in named if name in PLUGINS and not PLUGINS[name].any_method]
+    if for_parts:
+        title = part_name(type(method)) or type(method).__name__
+        raise CompositionError(f"{title} has no parts to plug into", LeaveOut(tuple(for_parts)))
 
 
 def _number(text: str) -> int | float | str:

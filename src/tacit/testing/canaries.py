@@ -31,8 +31,8 @@ def copies(values: Iterable[Tensor], canary_C: np.ndarray) -> int:
     1
     """
     marked = np.abs(canary_C[canary_C != 0])
-    found = [np.abs(value.detach().double().numpy()) for value in values]
-    return sum(int(np.isin(number, marked).sum()) for number in found)
+    found = [np.abs(value.detach().double().numpy()).ravel() for value in values]
+    return int(np.isin(np.concatenate([np.zeros(0), *found]), marked).sum())
 
 
 def reveals_history(upload: Upload, history_H: np.ndarray, n_items: int) -> list[str]:

@@ -42,7 +42,8 @@ class MethodTests:
 
     `learns = False` lists a control that cannot learn: the test then asserts that it does not.
     `plugins` are applied to it as `--with` does, `content` gives the datasets text and images that
-    say nothing. `checkerboard_rounds` and `checkerboard_sets` say how the checkerboard is trained.
+    say nothing. `checkerboard_rounds` and `checkerboard_sets` say how the checkerboard is trained,
+    `noise_rounds` and `noise_sets` how noise is.
     """
 
     name: ClassVar[str]
@@ -52,6 +53,7 @@ class MethodTests:
     checkerboard_rounds: ClassVar[int] = 100
     checkerboard_sets: ClassVar[tuple[str, ...]] = ()
     noise_rounds: ClassVar[int] = 40
+    noise_sets: ClassVar[tuple[str, ...]] = ()
 
     def method(self, sets: tuple[str, ...] = ()) -> Any:
         return resolve(self.name, plugins=self.plugins, sets=sets).method
@@ -75,7 +77,7 @@ class MethodTests:
     def test_noise(self) -> None:
         """With nothing to learn it stays at chance: a leak of any origin would show."""
         dataset = self.with_its_content(noise())
-        ranks = play(self.method(), dataset, rounds=self.noise_rounds)
+        ranks = play(self.method(self.noise_sets), dataset, rounds=self.noise_rounds)
         expected = metric(chance(split_dataset(dataset, CLEAN).test).full, "HR@10")
         low, high = chance_bound(dataset.interactions.n_users, expected)
         found = metric(ranks.full, "HR@10")
@@ -109,7 +111,8 @@ class FederatedTests(MethodTests):
         return method
 
     def train(self) -> TrainView:
-        return split_dataset(self.with_its_content(ragged()), CLEAN).train
+        """Few clients, yet more of them in a round than a block of the cohort's seven."""
+        return split_dataset(self.with_its_content(ragged(n_users=16, n_items=36)), CLEAN).train
 
     def still(self, method: Method) -> Method:
         """The method with all rates at zero."""
@@ -210,7 +213,7 @@ class FederatedTests(MethodTests):
         train = self.train()
         found = trace(self.small(), train, LoopEngine(torch.float64))
         algorithm = algorithm_for(self.small(), train)
-        score_UI = Scorer(algorithm, found.state, positives=train.positives)(np.arange(6))
+        score_UI = Scorer(algorithm, found.state, train=train)(np.arange(6))
         with torch.no_grad():
             for user in range(6):
                 alone_I = score_client(algorithm, train, found.state, user).numpy()

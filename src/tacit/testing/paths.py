@@ -41,7 +41,7 @@ def reference_scores(algorithm: ComposedAlgorithm, train: TrainView, state: Stat
     """
     with torch.no_grad():
         each = [
-            algorithm.logits(client_parameters(algorithm, state, user, train.positives[user]))
+            algorithm.logits(client_parameters(algorithm, state, user, train.history(user)))
             for user in range(train.n_users)
         ]
     return torch.stack(each).numpy()
@@ -76,7 +76,7 @@ def assert_paths_agree(
 
 def assert_scores_agree(algorithm: ComposedAlgorithm, train: TrainView, state: State) -> None:
     """Fail where blocks of users are scored otherwise than one client after another."""
-    scorer = Scorer(algorithm, state, block=4, positives=train.positives)
+    scorer = Scorer(algorithm, state, block=4, train=train)
     expected_UI = reference_scores(algorithm, train, state)
     found_UI = scorer(np.arange(train.n_users))
     most = float(np.abs(found_UI - expected_UI).max())

@@ -111,6 +111,9 @@ CLAIMED = {
     "fedncf random_rows": "fused perceptron, scores perceptron",
     "fedncf gie": "fused perceptron, scores perceptron",
     "fedncf pie": "fused perceptron, scores perceptron",
+    "fedmf recency": "fused linear",
+    "pfedrec recency": "fused linear",
+    "fedncf recency": "fused perceptron, scores perceptron",
 }
 
 
@@ -191,7 +194,7 @@ def test_what_is_said_is_what_ran(spelling: str, monkeypatch: pytest.MonkeyPatch
     state = engine.start(algorithm, TRAIN, 0)
     said = engine.describe(algorithm).text
     engine.round(algorithm, TRAIN, state, everybody(TRAIN), 0)
-    scorer = Scorer(algorithm, state, positives=TRAIN.positives)
+    scorer = Scorer(algorithm, state, train=TRAIN)
     scorer(np.arange(TRAIN.n_users))
     expected = {said.split(":")[0], scorer.describe().split(" (")[0]}
     if "guidance:" in said:

@@ -140,11 +140,11 @@ def test_scores_are_those_of_each_reader_alone(name: str) -> None:
     state = engine.start(algorithm, TRAIN, 0)
     engine.round(algorithm, TRAIN, state, Participation().draw(TRAIN, 0, 1), 0)
     users = np.array([5, 0, 11, 1])
-    score_BI = Scorer(algorithm, state, positives=TRAIN.positives)(users)
+    score_BI = Scorer(algorithm, state, train=TRAIN)(users)
     for b, user in enumerate(users):
         p = {
             **state.shared,
             **{parameter: value[user] for parameter, value in state.private.items()},
         }
-        alone = algorithm.logits(with_history(algorithm, p, TRAIN.positives[user]))
+        alone = algorithm.logits(with_history(algorithm, p, TRAIN.history(user)))
         assert torch.allclose(alone, torch.from_numpy(score_BI[b]), rtol=1e-10, atol=1e-12)

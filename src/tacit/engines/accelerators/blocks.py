@@ -14,6 +14,7 @@ from tacit.core.compose import ComposedAlgorithm
 from tacit.core.types import Params
 from tacit.data.batches import BlockDraws
 from tacit.engines.accelerators.claims import (
+    POSITIVES_COUNT,
     Claim,
     encodes_more,
     loss_is,
@@ -84,6 +85,8 @@ def plain_block(algorithm: ComposedAlgorithm) -> Claim[PlainBlock]:
     method = algorithm.method
     if type(method.items) is not IdOnly:
         return Claim(None, encodes_more(method))
+    if method.recency is not None:
+        return Claim(None, POSITIVES_COUNT)
     if method.local.gradient_clip is not None:
         return Claim(None, "local.gradient_clip bounds steps")
     if (reason := why_not_plain(method)) is not None:

@@ -34,6 +34,10 @@ FUSED_LOCAL: tuple[type, ...] = (Joint, Alternate, Reconstruct)
 PLAIN_READ: tuple[type, ...] = (*FUSED_SYNC, Proximal, GroupKept)
 
 
+# why kernels leave a method with recency to the parts' own functions
+POSITIVES_COUNT = "positives count by their recency"
+
+
 class Named(Protocol):
     """A kernel that claimed an algorithm, with the typed parts that it looked at."""
 

@@ -16,7 +16,7 @@ from tacit.core.capabilities import is_plain_descent
 from tacit.core.compose import ComposedAlgorithm
 from tacit.core.types import ITEMS, OWN_ITEMS
 from tacit.data.views import TrainView
-from tacit.engines.accelerators.claims import Claim, OnePass
+from tacit.engines.accelerators.claims import POSITIVES_COUNT, Claim, OnePass
 from tacit.engines.accelerators.logistic import FAST, Logistic, dot
 from tacit.engines.accelerators.queue import Queue, Turns
 from tacit.engines.state import State
@@ -49,6 +49,8 @@ class GateRoom(NamedTuple):
 def guidance(algorithm: ComposedAlgorithm, claimed: OnePass) -> Claim[Guidance]:
     """Whether the gate of a rule is compiled, for a method that kernels train."""
     sync = algorithm.method.sync
+    if algorithm.method.recency is not None:
+        return Claim(None, POSITIVES_COUNT)
     if type(sync) is not AdaptiveGuidance:
         return Claim(None, f"{type(sync).__name__} is no rule whose gate is compiled")
     if sync.gate_input != "own_global_difference":

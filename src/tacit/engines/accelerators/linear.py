@@ -35,7 +35,7 @@ from tacit.engines.accelerators.gates import (
     opening_of,
     step_gate,
 )
-from tacit.engines.accelerators.logistic import FAST, add_loss, dot, scale_to, slope_of
+from tacit.engines.accelerators.logistic import FAST, add_loss, dot, loss_of, scale_to, slope_of
 from tacit.engines.accelerators.one_pass import (
     ALTERNATE,
     ITEMS_ONLY,
@@ -51,6 +51,8 @@ from tacit.engines.accelerators.one_pass import (
     length_of_change,
     make_rows,
     read_row,
+    set_counts,
+    unset_counts,
 )
 from tacit.engines.accelerators.queue import most_samples
 from tacit.engines.participation import Participants
@@ -103,7 +105,7 @@ class Linear:
         scorer = self.parameters.scorer(state.private)
         r.queue.play(
             *(train_linear, threads, r.turns, r.steps, r.tables),
-            *(r.pull, scorer, r.bound, r.tuned, r.sums),
+            *(r.pull, r.count_N, scorer, r.bound, r.tuned, r.sums),
         )
         return r.totals()
 
@@ -122,11 +124,11 @@ def _row_square(slope, where, size, row_slope, zero):  # type: ignore[no-untyped
 
 
 @compiled(fastmath=FAST, error_model="numpy", nogil=True)
-def train_linear(chunk, turns, steps, tables, pull, scorer, bound, tuned, sums):  # type: ignore[no-untyped-def]
+def train_linear(chunk, turns, steps, tables, pull, count_N, scorer, bound, tuned, sums):  # type: ignore[no-untyped-def]
     """Rounds of one chunk's clients; scorers, own tables and tuned rows are written in place.
 
     With a pull every step of the rows pulls to its guide; a row owes its steps until it is read or
-    the round ends.
+    the round ends. With counts a positive counts more or less than once.
     """
     bias_U, has_bias = scorer.bias_U, scorer.has_bias
     model_rate, item_rate = steps.rates.model, steps.rates.items
@@ -141,10 +143,13 @@ def train_linear(chunk, turns, steps, tables, pull, scorer, bound, tuned, sums):
     where = np.empty(min(batch, most), np.int64)
     gradient = np.empty(width, dtype)
     row_slope = np.zeros(len(rows) if gradient_clip > zero else 1, dtype)
+    count_I = np.ones(1 if count_N is None else turns.drawing.n_items, dtype)
     loss_sum = 0.0
     for k in range(turns.chunk_start_C1[chunk], turns.chunk_start_C1[chunk + 1]):
         user = turns.user_P[k]
         vector = scorer.vector_UD[user]
+        if count_N is not None:
+            set_counts(count_I, turns.drawing, user, count_N)
         count, done = 0, 0  # rows of the client, and how often they were stepped
         for epoch in range(turns.epochs):
             mode = steps.mode_T[epoch]
@@ -169,8 +174,13 @@ def train_linear(chunk, turns, steps, tables, pull, scorer, bound, tuned, sums):
                         logit += bias_U[user]
                     label = one if labels[low + t] else zero
                     decay = np.exp(-logit)
-                    loss_sum, product = add_loss(loss_sum, product, logit, label, decay, t)
+                    if count_N is None:
+                        loss_sum, product = add_loss(loss_sum, product, logit, label, decay, t)
+                    else:
+                        loss_sum += count_I[items[low + t]] * loss_of(logit, label, decay)
                     step = slope_of(decay, label, loss) * share
+                    if count_N is not None:
+                        step *= count_I[items[low + t]]
                     slope[t] = step
                     bias_gradient += step
                     for d in range(width):
@@ -199,6 +209,8 @@ def train_linear(chunk, turns, steps, tables, pull, scorer, bound, tuned, sums):
                             logit += bias_U[user]
                         label = one if labels[low + t] else zero
                         slope[t] = slope_of(np.exp(-logit), label, loss) * share
+                        if count_N is not None:
+                            slope[t] *= count_I[items[low + t]]
                     item_scale = one
                     if gradient_clip > zero:
                         square = _row_square(slope, where, size, row_slope, zero)
@@ -219,6 +231,8 @@ def train_linear(chunk, turns, steps, tables, pull, scorer, bound, tuned, sums):
                         vector[d] -= model_rate * (model_scale * gradient[d])
                     if has_bias:
                         bias_U[user] -= model_rate * (model_scale * bias_gradient)
+        if count_N is not None:
+            unset_counts(count_I, turns.drawing, user)
         catch_up_all(client, count, done, pull)
         factor = 1.0
         if bound.order > 0 and not tables.has_own:  # an own table has no global one beside it

@@ -81,6 +81,15 @@ def add_loss(total, product, logit, label, decay, t):  # type: ignore[no-untyped
 
 
 @compiled(fastmath=FAST, error_model="numpy", inline="always")
+def loss_of(logit, label, decay):  # type: ignore[no-untyped-def]
+    """The loss of one sample, with a logarithm of its own; `decay` is exp(-logit)."""
+    loss = -np.float64(label * logit)
+    if logit > -40:
+        loss += logit + np.log1p(np.float64(decay))
+    return loss
+
+
+@compiled(fastmath=FAST, error_model="numpy", inline="always")
 def scale_to(bound, norm, one):  # type: ignore[no-untyped-def]
     """The factor that takes a vector of this norm to at most `bound`."""
     return bound / norm if norm > bound else one

@@ -18,7 +18,7 @@ import torch
 from tacit.compiled import compiled
 from tacit.core.parts import Backbone
 from tacit.core.types import Params
-from tacit.engines.accelerators.logistic import FAST, add_loss, slope_of
+from tacit.engines.accelerators.logistic import FAST, add_loss, loss_of, slope_of
 from tacit.engines.state import State
 from tacit.parts.backbones import MlpHead, SharedMlp
 
@@ -234,14 +234,20 @@ def forward(network, x, first, has_first, scratch, zero):  # type: ignore[no-unt
 
 
 @compiled(fastmath=FAST, error_model="numpy")
-def set_slopes(logit, labels, share, loss, slope):  # type: ignore[no-untyped-def]
-    """Slopes of the mean loss by the logits; returns the sum of the losses."""
+def set_slopes(logit, labels, share, loss, slope, counts):  # type: ignore[no-untyped-def]
+    """Slopes of the mean loss by the logits; returns the sum of the losses. With `counts` a sample
+    counts more or less than once."""
     total, product = 0.0, 1.0
     for t in range(len(logit)):
         label = loss.one if labels[t] else loss.zero
         decay = np.exp(-logit[t])
-        total, product = add_loss(total, product, logit[t], label, decay, t)
+        if counts is None:
+            total, product = add_loss(total, product, logit[t], label, decay, t)
+        else:
+            total += counts[t] * loss_of(logit[t], label, decay)
         slope[t] = slope_of(decay, label, loss) * share
+        if counts is not None:
+            slope[t] *= counts[t]
     return total + np.log(product)
 
 
@@ -318,8 +324,9 @@ def add_user_half(network, gradients, zero):  # type: ignore[no-untyped-def]
 
 
 @compiled(fastmath=FAST, error_model="numpy")
-def set_gradients(network, batch, loss, moves_net, moves_rows, scratch, gradients):  # type: ignore[no-untyped-def]
-    """Gradients of one batch's mean loss; returns the sum of its losses."""
+def set_gradients(network, batch, counts, loss, moves_net, moves_rows, scratch, gradients):  # type: ignore[no-untyped-def]
+    """Gradients of one batch's mean loss; returns the sum of its losses. `counts` says how often
+    each sample counts; None: all once."""
     rows, where, on_row = batch.rows, batch.where, gradients.row
     size, tile, zero = len(where), len(scratch.x), loss.zero
     set_shift(network, scratch)
@@ -335,7 +342,11 @@ def set_gradients(network, batch, loss, moves_net, moves_rows, scratch, gradient
                 x[t, d] = rows[row, d]
         logit = forward(network, x, x, False, scratch, zero)
         labels = batch.labels[low : low + n]
-        total += set_slopes(logit, labels, batch.share, loss, scratch.slope)
+        if counts is None:
+            total += set_slopes(logit, labels, batch.share, loss, scratch.slope, None)
+        else:
+            own = counts[low : low + n]
+            total += set_slopes(logit, labels, batch.share, loss, scratch.slope, own)
         on_x = on_row[low : low + n]
         backward(network, x, scratch, gradients.net, on_x, moves_net, moves_rows, zero)
     if moves_net and network.has_user:

@@ -210,6 +210,23 @@ def keep_rows(rows, count, user, tables, tuned):  # type: ignore[no-untyped-def]
         place_I[item_R[r]] = -1
 
 
+# How often the samples of a client count, by item: as its positives say, all others once.
+
+
+@compiled(error_model="numpy")
+def set_counts(count_I, drawing, user, count_N):  # type: ignore[no-untyped-def]
+    """The counts of a client's positives, written where all are one."""
+    for n in range(drawing.positive_start_U1[user], drawing.positive_start_U1[user + 1]):
+        count_I[drawing.positive_item_N[n]] = count_N[n]
+
+
+@compiled(error_model="numpy")
+def unset_counts(count_I, drawing, user):  # type: ignore[no-untyped-def]
+    """All are one again, for the next client."""
+    for n in range(drawing.positive_start_U1[user], drawing.positive_start_U1[user + 1]):
+        count_I[drawing.positive_item_N[n]] = 1
+
+
 # From a claimed method to what kernels take, and back.
 
 
@@ -226,6 +243,7 @@ class Round:
     bound: Bound
     tuned: Tuned
     sums: Sums
+    count_N: np.ndarray | None  # how often each entry of the positives counts; None: all once
 
     @classmethod
     def of(
@@ -270,6 +288,7 @@ class Round:
             Bound(0, 0.0) if clip is None else Bound(clip.order, clip.bound),
             Tuned.of(state.tuned, kind),
             sums,
+            None if method.recency is None else method.recency.of_positives(train).astype(kind),
         )
 
     def totals(self) -> Total:

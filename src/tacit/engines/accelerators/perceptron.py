@@ -57,7 +57,9 @@ from tacit.engines.accelerators.one_pass import (
     length_of_change,
     make_rows,
     read_row,
+    set_counts,
     tables_of,
+    unset_counts,
 )
 from tacit.engines.accelerators.queue import most_samples
 from tacit.engines.accelerators.sums import in_order
@@ -111,7 +113,7 @@ class Perceptron:
         networks = self.network.networks(net_PN, state.private)
         r.queue.play(
             *(train_perceptron, threads, r.turns, r.steps, r.tables),
-            *(r.pull, networks, r.bound, r.tuned, r.sums),
+            *(r.pull, r.count_N, networks, r.bound, r.tuned, r.sums),
         )
         totals = r.totals()
         if self.network.is_shared:
@@ -150,9 +152,10 @@ def _step_scale(bound, where, first, moves, has_user, gradients, loss):  # type:
 
 
 @compiled(fastmath=FAST, error_model="numpy", nogil=True)
-def train_perceptron(chunk, turns, steps, tables, pull, networks, bound, tuned, sums):  # type: ignore[no-untyped-def]
+def train_perceptron(chunk, turns, steps, tables, pull, count_N, networks, bound, tuned, sums):  # type: ignore[no-untyped-def]
     """Rounds of one chunk's clients; private networks, own tables and tuned rows are written in
-    place, changes of a shared network are summed."""
+    place, changes of a shared network are summed. With counts a positive counts more or less than
+    once."""
     net_PN, batch, has_user = networks.net_PN, turns.batch, networks.has_user
     widths, width = networks.widths, networks.widths[0]
     model_rate, item_rate = steps.rates.model, steps.rates.items
@@ -167,6 +170,8 @@ def train_perceptron(chunk, turns, steps, tables, pull, networks, bound, tuned, 
     gradients = make_gradients(widths, largest, net)
     scratch = make_scratch(widths, largest, net)
     on_row = gradients.row
+    count_I = np.ones(1 if count_N is None else turns.drawing.n_items, net.dtype)
+    count_of = np.empty(largest, net.dtype)
     loss_sum = 0.0
     for k in range(turns.chunk_start_C1[chunk], turns.chunk_start_C1[chunk + 1]):
         user = turns.user_P[k]
@@ -174,6 +179,8 @@ def train_perceptron(chunk, turns, steps, tables, pull, networks, bound, tuned, 
         start = net_PN[0] if networks.is_shared else net_PN[k]
         net[:] = start
         network = Network(widths, net, vector, has_user)
+        if count_N is not None:
+            set_counts(count_I, turns.drawing, user, count_N)
         count, done = 0, 0  # rows of the client, and how often they were stepped
         for epoch in range(turns.epochs):
             mode = steps.mode_T[epoch]
@@ -189,12 +196,17 @@ def train_perceptron(chunk, turns, steps, tables, pull, networks, bound, tuned, 
                     where[t] = row
                 labels = samples.label[low : low + size]
                 drawn = NetworkBatch(rows, where, labels, turns.share_S[size])
+                if count_N is not None:
+                    for t in range(size):
+                        count_of[t] = count_I[items[low + t]]
                 for phase in range(2 if mode == ALTERNATE else 1):
                     moves_net = mode != ITEMS_ONLY and phase == 0
                     moves_rows = mode != MODEL_ONLY and not (mode == ALTERNATE and phase == 0)
-                    loss = set_gradients(
-                        network, drawn, steps.loss, moves_net, moves_rows, scratch, gradients
-                    )
+                    moved = (moves_net, moves_rows, scratch, gradients)
+                    if count_N is None:
+                        loss = set_gradients(network, drawn, None, steps.loss, *moved)
+                    else:
+                        loss = set_gradients(network, drawn, count_of[:size], steps.loss, *moved)
                     if phase == 0:
                         loss_sum += loss
                     scale = steps.loss.one
@@ -225,6 +237,8 @@ def train_perceptron(chunk, turns, steps, tables, pull, networks, bound, tuned, 
                             row = where[t]
                             for d in range(width):
                                 rows[row, d] -= step * on_row[t, d]
+        if count_N is not None:
+            unset_counts(count_I, turns.drawing, user)
         catch_up_all(client, count, done, pull)
         factor = 1.0
         if bound.order > 0 and not tables.has_own:  # an own table has no global one beside it
@@ -318,7 +332,7 @@ def guide_perceptron(chunk, turns, gates, networks):  # type: ignore[no-untyped-
                         for d in range(width):
                             x[t, d] = beta * own_row[d] + pull * opened[t] * row[d]
                     logit = forward(network, x, x, False, scratch, zero)
-                    total += set_slopes(logit, labels[begin:end], share, loss, scratch.slope)
+                    total += set_slopes(logit, labels[begin:end], share, loss, scratch.slope, None)
                     backward(network, x, scratch, network.net, on_x[: len(x)], False, True, zero)
                     for t in range(end - begin):
                         item = items[begin + t]

@@ -128,7 +128,9 @@ def pulled_descent(drawn, user_B, own_UID, pull, networks, rates, loss):  # type
                         pulled[row] = done
                 labels = label_TSBW[epoch, step, b, :size]
                 sampled = NetworkBatch(own, where, labels, drawn.weight_SBW[step, b, 0])
-                loss_sum += set_gradients(network, sampled, loss, True, True, scratch, gradients)
+                loss_sum += set_gradients(
+                    network, sampled, None, loss, True, True, scratch, gradients
+                )
                 done += 1
                 for i in range(len(net)):
                     net[i] -= model_rate * gradient[i]

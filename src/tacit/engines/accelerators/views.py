@@ -20,6 +20,7 @@ from tacit.core.types import ITEMS, Params
 from tacit.data.batches import draw_epoch, make_samples, positives_of
 from tacit.data.views import Lists, TrainView
 from tacit.engines.accelerators.claims import (
+    POSITIVES_COUNT,
     Claim,
     LinearParameters,
     loss_is,
@@ -66,6 +67,8 @@ def claims(algorithm: ComposedAlgorithm) -> Claim[Views]:
     router, parameters = Router.of(method.items), LinearParameters.of(method.backbone)
     if router is None:
         return Claim(None, "views are not mixed by one weight each for a reader")
+    if method.recency is not None:
+        return Claim(None, POSITIVES_COUNT)
     if router.exists and not router.is_private:
         return Claim(None, "the router is shared")
     if parameters is None:
@@ -301,6 +304,8 @@ def claims_scores(algorithm: ComposedAlgorithm) -> Claim[ViewScores]:
     router, parameters = Router.of(method.items), LinearParameters.of(method.backbone)
     if router is None or parameters is None or type(method.sync) is not Replace:
         return Claim(None, "no kernel was written for this scorer and its mixed views")
+    if method.recency is not None and method.items.reads_history:
+        return Claim(None, POSITIVES_COUNT)
     return Claim(ViewScores(router, parameters))
 
 
