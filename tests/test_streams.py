@@ -94,6 +94,7 @@ def test_purposes_have_numbers_of_their_own() -> None:
         "CLIENT_NOISE": 12,
         "SWAP": 13,
         "COLD": 14,
+        "HISTORY_ORDER": 15,
         "NETWORK_DROPOUT": 20,
     }
 

@@ -29,7 +29,7 @@ RESAMPLE = 11
 CLIENT_NOISE = 12
 SWAP = 13
 COLD = 14
-HISTORY_ORDER = 17
+HISTORY_ORDER = 15
 NETWORK_DROPOUT = 20  # entries of a network that are left out of a training step
 
 # numba turns int64 + uint64 into float64, so every constant is an unsigned 64-bit one.

@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 import torch
 
+from tacit.core.algorithm import ClientData
 from tacit.core.recency import LAST, Recency, weighed
 from tacit.core.types import Task
 from tacit.data.batches import counted, draw_block, history_of_block, history_of_users
 from tacit.data.sampling import Sampling, samples_per_user
 from tacit.data.views import History, Lists, TrainView
-from tacit.engines.clients import histories, score_client
-from tacit.engines.custom import CustomScorer
+from tacit.engines.clients import histories, sample_of, score_client
+from tacit.engines.custom import CustomEngine, CustomScorer
 from tacit.engines.newcomer import custom_newcomer_scores
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.methods import Ease, FcfAls, FedEase, FedSpectral, PureSvd, fedmf
 from tacit.methods.closed_forms import ItemToItem
-from tacit.testing.paths import small_train
+from tacit.testing.paths import assert_paths_agree, small_train
 
 TRAIN = small_train()
 
@@ -157,9 +158,7 @@ def test_an_item_of_weight_zero_is_one_that_was_not_taken() -> None:
     assert torch.allclose(method.solve(item_ID, data), method.solve(item_ID, shorter))
 
 
-def _client(history_H: torch.Tensor, real_H: torch.Tensor):  # type: ignore[no-untyped-def]
-    from tacit.core.algorithm import ClientData
-
+def _client(history_H: torch.Tensor, real_H: torch.Tensor) -> ClientData:
     nothing = torch.zeros(0).double()
     user = torch.zeros((), dtype=torch.int64)
     return ClientData(user, history_H, real_H, nothing.long(), nothing, nothing)
@@ -208,6 +207,28 @@ def test_short_histories_take_the_given_half_life() -> None:
     assert recency.trials(order_H, real_H).shape == (len(recency.grid), LAST, 2)
 
 
+@dataclass(frozen=True)
+class Halved(Recency):
+    """The latest item counts once, all others a half."""
+
+    def decay(self, age_H: torch.Tensor, half_life: torch.Tensor) -> torch.Tensor:
+        return torch.where(age_H > 0, 0.5, 1.0).to(half_life)
+
+
+def test_weights_of_ones_own_are_never_ignored() -> None:
+    halved = Halved()
+    assert halved.of_history(3).tolist() == [0.5, 0.5, 1.0]
+    assert halved.of_positives(TWO)[:3].tolist() == [1.5, 0.75, 0.75]
+    assert halved.of_items(History(np.array([6, 2])))[1] == pytest.approx([2 / 3, 1 / 3])
+    order_H, real_H = torch.arange(3), torch.ones(3).double()
+    assert halved.of_order(order_H, real_H).tolist() == [0.5, 0.5, 1.0]
+    assert halved.trials(order_H, real_H)[2, 0].tolist() == [0.5, 1.0, 0.0]
+    scores = torch.zeros(len(halved.grid), LAST, 8).double()
+    assert halved.own(scores, order_H, order_H, real_H).tolist() == [0.5, 0.5, 1.0]
+    # the kernels train with them, too
+    assert_paths_agree(replace(fedmf(dim=4), recency=halved), TRAIN)
+
+
 # Who reads the order, and who cannot
 
 
@@ -218,12 +239,17 @@ def test_algorithms_say_whether_they_read_the_order() -> None:
         assert replace(plain, recency=Recency()).algorithm(task).reads_order  # type: ignore[type-var]
 
 
+def test_a_method_with_ragged_kernels_says_that_they_do_not_score() -> None:
+    task, engine = Task(2, 8), CustomEngine()
+    plain = engine.describe(FcfAls().algorithm(task)).text
+    said = engine.describe(FcfAls(recency=Recency()).algorithm(task)).text
+    assert said == f"{plain}; scores: blocks of 64 clients (recent items count more)"
+
+
 def test_what_is_learnt_and_sent_stays_as_it_is() -> None:
     task = Task.of(TRAIN)
     state = State(shared_of(FedEase(), task), {})
     plain, weighing = FedEase().algorithm(task), FedEase(recency=Recency(1.0)).algorithm(task)
-    from tacit.engines.clients import sample_of
-
     sent = [sample_of(one, TRAIN, state, 0).update.upload.change for one in (plain, weighing)]
     assert torch.equal(sent[0]["gram"], sent[1]["gram"])
     assert plain.releases(9) == weighing.releases(9) == 1

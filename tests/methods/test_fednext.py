@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ import torch
 from tacit.core.algorithm import Bound, ClientData
 from tacit.core.recency import Recency
 from tacit.core.types import Task
-from tacit.data.protocol import CLEAN
+from tacit.data.planted import planted_dataset
+from tacit.data.protocol import CLEAN, among_cold_items
 from tacit.data.split import split_dataset
 from tacit.data.views import History, Lists, TrainView
 from tacit.engines.custom import CustomEngine, CustomScorer
@@ -20,9 +22,19 @@ from tacit.engines.loop import LoopEngine
 from tacit.engines.newcomer import custom_newcomer_scores
 from tacit.engines.participation import Participation, everybody
 from tacit.errors import TacitError
+from tacit.evaluation.metrics import metric
+from tacit.evaluation.ranking import rank
+from tacit.evaluation.references import chance
+from tacit.experiment.reasons import HistoryReason
+from tacit.experiment.recommend import recommend
 from tacit.experiment.resolve import resolve
+from tacit.experiment.run import run
+from tacit.experiment.spec import Experiment
+from tacit.experiment.trainer import Trainer
 from tacit.methods import FedEase, FedNext
 from tacit.methods.fednext import public_projection
+from tacit.parts.cold.features import Features
+from tacit.parts.cold.simple import Ridge
 from tacit.testing import ragged
 
 WIDE = torch.float64
@@ -209,7 +221,7 @@ def test_two_items_by_hand_on_the_server() -> None:
     """C = [[0, 4], [1, 0]] has row sums 4, 1 and column sums 1, 4; both powers 1/2: 4 / (2 · 2) and
     1 / (1 · 1). The ridge with A = diag(1, 3) and twice its mean diagonal: 4 / 5 and 1 / 7."""
     next_II = torch.tensor([[0.0, 4.0], [1.0, 0.0]], dtype=WIDE)
-    plain = FedNext(normalise=(0.5, 0.5), half_lives=(4.0,))
+    plain = FedNext(normalise=((0.5, 0.5),), half_lives=(4.0,))
     shared = received(plain, 2)
     stepped = plain.step(shared, {"transitions": next_II}, 1, 1)
     assert stepped["weight"].tolist() == [[0, 1], [1, 0]]
@@ -237,6 +249,8 @@ def test_rounds_are_settings_and_only_the_first_sends() -> None:
     assert algorithm.max_rounds == 8
     assert algorithm.releases(8) == 1
     found = [method.setting(number) for number in (1, 2, 3, 5, 8, 9)]
+    powers = FedNext(half_lives=(1.0,)).settings
+    assert [one.powers for one in powers] == [(0.7, 0.2), (0.3, 0.0)]
     assert [(one.ridge, one.share, one.half_life) for one in found] == [
         (1.0, 0.0, 1.0),
         (1.0, 0.0, 2.0),
@@ -341,8 +355,88 @@ def test_settings_that_make_no_sense_are_refused() -> None:
         (["half_lives=[0.0]"], "half_lives are"),
         (["ridges=[-1.0]"], "ridges are"),
         (["ease=[-0.5]"], "ease is"),
+        (["normalise=[[0.5]]"], "pair of powers|normalise"),
         (["width=0"], "width is 0"),
         (["width=8", "learns=ridge"], "needs? those|keeps no square table"),
     ):
         with pytest.raises(TacitError, match=message):
             resolve("fednext", sets=sets)
+
+
+# Items that nobody has touched
+
+COLD_PROTOCOL = among_cold_items(CLEAN)
+COLD = split_dataset(planted_dataset(), COLD_PROTOCOL)
+WARM_W = COLD.train.warm_W
+
+
+def cold_trainer(method: FedNext, rounds: int = 2) -> Trainer:
+    trainer = Trainer(Experiment("fednext", method, 9, protocol=COLD_PROTOCOL), COLD.train, 1)
+    for _ in range(rounds):
+        trainer.run_round()
+    return trainer
+
+
+def recall(method: FedNext) -> float:
+    return metric(rank(cold_trainer(method).scores(), COLD.test).full, "Recall@20")
+
+
+@pytest.mark.parametrize("name", ["transitions", "ridge", "range"])
+def test_new_items_are_ranked_by_their_content(name: str) -> None:
+    """Well above chance; features that say nothing leave every new item the same, at chance."""
+    width = 16 if name == "range" else None
+    method = replace(
+        VARIANTS[name], width=width, half_lives=(5.6,), ridges=(10.0,), content=Ridge()
+    )
+    by_chance = metric(chance(COLD.test).full, "Recall@20")
+    assert recall(method) > 1.5 * by_chance
+    nothing = replace(method, content=Ridge(Features(reduce=False, kind="zero")))
+    assert recall(nothing) == pytest.approx(by_chance)
+
+
+def test_rows_and_columns_of_new_items_are_the_ridge_of_the_others() -> None:
+    """Touched items keep what they had; a new row is what the ridge says, and so is a column."""
+    made, plain = FedNext(content=Ridge()), FedNext()
+    weight_II = cold_trainer(made, 1).state.shared["weight"].double()
+    engine, warm = CustomEngine(torch.float32), COLD.train.existing()
+    algorithm = plain.algorithm(Task.of(warm))
+    state = engine.start(algorithm, warm, 0)
+    engine.round(algorithm, warm, state, everybody(warm), 0)
+    warm_W = torch.from_numpy(np.asarray(WARM_W))
+    warm_WW = state.shared["weight"].double()
+    assert torch.allclose(weight_II[warm_W][:, warm_W], warm_WW)
+    is_warm_I = torch.zeros(COLD.train.n_items, dtype=torch.bool)
+    is_warm_I[warm_W] = True
+    feature_IF = Features(reduce=False).rows(COLD.train.content, is_warm_I.numpy(), 1)
+    wide_IF = torch.from_numpy(feature_IF).double()
+    known_WF, new_CF = wide_IF[is_warm_I], wide_IF[~is_warm_I]
+    centre_F, middle_W = known_WF.mean(0), warm_WW.mean(0)
+    square_FF = (known_WF - centre_F).T @ (known_WF - centre_F)
+    square_FF += torch.eye(len(square_FF), dtype=WIDE) * square_FF.diagonal().mean()
+    slope_FW = torch.linalg.solve(square_FF, (known_WF - centre_F).T @ (warm_WW - middle_W))
+    expected_CW = middle_W + (new_CF - centre_F) @ slope_FW
+    assert torch.allclose(weight_II[~is_warm_I][:, warm_W], expected_CW, atol=1e-5)
+    assert (weight_II[:, ~is_warm_I].abs().sum(0) > 0).all()
+
+
+def test_a_run_with_new_items_recommends_them_and_says_why(tmp_path: Path) -> None:
+    experiment = resolve("fednext", preset="content", split="cold", rounds=1)
+    run(experiment, tmp_path / "one")
+    everything = COLD.train.n_items
+    best = recommend(tmp_path / "one", user="user-3", k=everything, explain=True)
+    cold = {f"item-{code}" for code in np.setdiff1d(np.arange(everything), np.asarray(WARM_W))}
+    found = [line for line in best if line.item in cold]
+    assert found
+    for line in found:
+        assert isinstance(line.reason, HistoryReason)
+        brought = sum(one.contribution for one in line.reason.history)
+        assert brought == pytest.approx(line.score, rel=1e-4, abs=1e-5)
+
+
+def test_new_items_without_content_are_refused() -> None:
+    with pytest.raises(TacitError, match="makes rows of new items from content"):
+        played(FedNext(content=Ridge()), TRAIN, 1)
+    with pytest.raises(TacitError, match="columns are drawn for every item"):
+        FedNext(content=Ridge(), width=4, sketch="count")
+    with pytest.raises(TacitError, match="cannot rank items"):
+        Trainer(Experiment("fednext", FedNext(), 1, protocol=COLD_PROTOCOL), COLD.train, 1)

@@ -353,7 +353,7 @@ class TestFedNext(CustomTests):
 
     name = "fednext"
     checkerboard_rounds = 1
-    checkerboard_sets = ("learns=ridge", "past=50.0", "horizon=10", "recency=[50.0]")
+    checkerboard_sets = ("learns=ridge", "past=50.0", "horizon=10", "half_lives=[50.0]")
     noise_rounds = 3
 
 
@@ -361,7 +361,7 @@ class TestNarrowFedNext(CustomTests):
     name = "fednext"
     engine_sets = ("width=5",)
     checkerboard_rounds = 2
-    checkerboard_sets = ("width=2", "past=50.0", "horizon=10", "recency=[50.0]")
+    checkerboard_sets = ("width=2", "past=50.0", "horizon=10", "half_lives=[50.0]")
     noise_rounds = 4
 
 

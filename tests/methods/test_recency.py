@@ -42,6 +42,7 @@ class TestEase(MethodTests):
 
 class TestEasePerUser(MethodTests):
     name, plugins = "ease", ("recency:half_life=4,per_user=true",)
+    noise_rounds = 2
 
 
 class TestFedEase(CustomTests):
@@ -53,7 +54,24 @@ class TestFedMF(FederatedTests):
 
 
 class TestRouter(FederatedTests):
-    name, plugins, content = "fcf", ("fedmr", "recency:half_life=8"), True
+    name, content = "fcf", True
+    plugins = ("fedmr:id_width=16,encoder_rate=0.01", "recency:half_life=8")
+    checkerboard_sets = ("local.inner.model.rate=1", "server.items.rate=1")
+    noise_rounds = 15
+    engine_sets = (
+        "local.inner.batch=16",
+        "local.inner.epochs=2",
+        "backbone.dim=6",
+        "items.width=6",
+    )
+
+    @pytest.mark.slow
+    def test_checkerboard(self) -> None:
+        super().test_checkerboard()
+
+    @pytest.mark.slow
+    def test_noise(self) -> None:
+        super().test_noise()
 
 
 # All paths play the same, whichever of them claims the method.

@@ -212,6 +212,7 @@ ELSEWHERE = {
         ("fedspectral", "fedease", "fednext", "fcf_als", "feddae", "metamf", "fedpergnn"),
         "test_methods_never_ignored.py: custom algorithms",
     ),
+    "recency": "tests/core/test_recency.py: weights of one's own",
     **dict.fromkeys(("mf", "ncf", "neumf"), "test_methods_never_ignored.py: models of pairs"),
     **dict.fromkeys(("sasrec", "gru4rec"), "test_methods_never_ignored.py: models of sequences"),
     **dict.fromkeys(

@@ -36,6 +36,7 @@ from tacit.core.algorithm import (
 from tacit.core.capabilities import defines
 from tacit.core.recency import Recency
 from tacit.core.types import Initializer, Params, Task, Upload
+from tacit.data.dataset import Modalities
 from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
 from tacit.errors import TacitError
@@ -107,6 +108,11 @@ class CustomMethod:
         """How many rounds there are, where later ones would bring nothing new."""
         return None
 
+    @property
+    def ranks_unseen(self) -> bool:
+        """Whether it ranks items that nobody has touched: then `complete` sees all content."""
+        return False
+
     def algorithm(self, task: Task) -> CustomAlgorithm:
         return CustomAlgorithm(self, task)
 
@@ -143,6 +149,11 @@ class CustomMethod:
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
         """The server's next parameters, from the sum over the clients that reported."""
         raise NotImplementedError
+
+    def complete(self, shared: Params, content: Modalities) -> Params:
+        """What the server holds after a step, with rows made for items that nobody has touched;
+        `content` describes the whole catalogue. Asked only where `ranks_unseen` says so."""
+        return shared
 
     def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
         """One client's logits over the whole catalogue; `data` has the history and no samples."""
@@ -199,6 +210,10 @@ class CustomAlgorithm(Algorithm):
     def max_rounds(self) -> int | None:  # type: ignore[override]
         return self.method.max_rounds
 
+    @property
+    def ranks_unseen(self) -> bool:  # type: ignore[override]
+        return self.method.ranks_unseen
+
     # Behaviours that are written once more for speed, where the method's own class wrote both
 
     @cached_property
@@ -227,7 +242,8 @@ class CustomAlgorithm(Algorithm):
     @cached_property
     def in_place_server(self) -> StepsInPlace | None:
         """The method, where its server can step in place."""
-        return self.method if defines(self.method, "step_in_place", "step") else None  # type: ignore
+        written = defines(self.method, "step_in_place", "step") and not self.ranks_unseen
+        return self.method if written else None  # type: ignore
 
     def sends(self, round_number: int) -> bool:
         return self.method.sends(round_number)
@@ -273,6 +289,13 @@ class CustomAlgorithm(Algorithm):
         before = {name: value.double() for name, value in server.parameters.items()}
         sums = {name: torch.from_numpy(np.asarray(value)) for name, value in total.sums.items()}
         after = self.method.step(before, sums, total.clients, round_number)
+        if self.ranks_unseen:
+            if not self.task.content:
+                raise TacitError(
+                    f"{type(self.method).__name__} makes rows of new items from content, and this "
+                    "data has none; encode some."
+                )
+            after = self.method.complete(after, self.task.content)
         return ServerState({name: after[name].to(old) for name, old in server.parameters.items()})
 
     @property

@@ -47,9 +47,15 @@ class Recency:
                 f"half_life is {shown(self.half_life)}; it is a number of items above 0."
             )
 
+    def decay(self, age_H: Tensor, half_life: Tensor) -> Tensor:
+        """How much items count after which `age_H` others came. All weights are made here, so a
+        subclass that wants others overrides this and nothing else."""
+        return (-age_H / half_life).exp2()
+
     def of_ages(self, age_H: np.ndarray) -> np.ndarray:
         """The weight of items after which `age_H` others came."""
-        weight_H: np.ndarray = np.exp2(-np.asarray(age_H, dtype=np.float64) / self.half_life)
+        age = torch.from_numpy(np.array(age_H, dtype=np.float64))
+        weight_H: np.ndarray = self.decay(age, self._given(age)).numpy()
         return weight_H
 
     def of_history(self, length: int) -> np.ndarray:
@@ -67,8 +73,7 @@ class Recency:
         >>> Recency(half_life=1.0).of_order(order_H, real_H).tolist()
         [1.0, 0.5, 0.0]
         """
-        age_H = real_H.sum() - 1 - order_H
-        return (-age_H / self.half_life).exp2() * real_H
+        return self.decay(real_H.sum() - 1 - order_H, self._given(real_H)) * real_H
 
     # Weights of positives, for methods that train on them
 
@@ -134,7 +139,8 @@ class Recency:
         before_K1 = (real_H.sum() - 1 - torch.arange(LAST))[:, None]
         age_KH = before_K1 - 1 - order_H
         there_KH = (age_KH >= 0).to(real_H) * real_H
-        return (-age_KH.clamp(min=0) / self._grid(real_H)[:, None, None]).exp2() * there_KH
+        weight_GKH = self.decay(age_KH.clamp(min=0), self._grid(real_H)[:, None, None]) * there_KH
+        return weight_GKH.expand(len(TRIED), *age_KH.shape)
 
     def own(self, score_GKI: Tensor, history_H: Tensor, order_H: Tensor, real_H: Tensor) -> Tensor:
         """The weights of a history under the half-life that ranked its latest items best.
@@ -161,7 +167,10 @@ class Recency:
         rank_GK = 1 + above_GK + (equal_GK - 1).clamp(min=0) / 2
         worth_GK = (before_K > 0).to(real_H) / (1 + rank_GK).log2()
         half_life = self._grid(real_H)[worth_GK.sum(1).argmax()]
-        return (-(length - 1 - order_H) / half_life).exp2() * real_H
+        return self.decay(length - 1 - order_H, half_life) * real_H
+
+    def _given(self, like: Tensor) -> Tensor:
+        return torch.tensor(self.half_life, dtype=like.dtype)
 
     def _grid(self, like: Tensor) -> Tensor:
         return torch.tensor(self.grid, dtype=like.dtype)

@@ -65,6 +65,8 @@ class CustomEngine:
         name = type(algorithm.method).__name__
         if self._together(algorithm):
             text = f"custom: ragged kernels of {name}, all clients together on cpu"
+            if algorithm.method.recency is not None:
+                text += f"; scores: blocks of {WIDEST_BLOCK} clients (recent items count more)"
             return EnginePath("custom", text, kernel="ragged")
         size = self.block_size(algorithm)
         path = "one client after another" if size == 1 else f"blocks of {size} clients"

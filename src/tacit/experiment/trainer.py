@@ -48,6 +48,7 @@ class Trainer:
         self._require_rows_for_unseen()
         if self.algorithm.ranks_unseen:
             self.train = train
+            self.algorithm = experiment.method.algorithm(Task.of(train))
         self.engine = engine_for(
             self.algorithm,
             experiment.name,

@@ -51,7 +51,7 @@ class PairWeights(NamedTuple):
 def _weight(kind, pairs, i, j, n):  # type: ignore[no-untyped-def]
     """How much the pair of places i and j counts in a history of n items."""
     if kind == NEXT:
-        return pairs.gain[j - i] if j > i else 0.0
+        return pairs.gain[j - i]  # asked for j > i alone
     if kind == PAST:
         return pairs.power[abs(i - j)] * pairs.lasting[n - 1 - max(i, j)]
     return 1.0
@@ -64,7 +64,7 @@ def _add_pairs(kind, pairs, start, item, factor_P, table_II):  # type: ignore[no
         begin, n = start[p], start[p + 1] - start[p]
         for i in range(n):
             row_I = table_II[item[begin + i]]
-            for j in range(n):
+            for j in range(i + 1 if kind == NEXT else 0, n):
                 row_I[item[begin + j]] += factor_P[p] * _weight(kind, pairs, i, j, n)
 
 
@@ -83,7 +83,7 @@ def _add_squares(kind, pairs, start, item, place_I, square_P):  # type: ignore[n
                 place_I[item[begin + i]] = i
             local_H[i] = place_I[item[begin + i]]
         for i in range(n):
-            for j in range(n):
+            for j in range(i + 1 if kind == NEXT else 0, n):
                 own_HH[local_H[i], local_H[j]] += _weight(kind, pairs, i, j, n)
         for i in range(n):
             place_I[item[begin + i]] = -1
