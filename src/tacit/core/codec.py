@@ -14,7 +14,8 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from tacit.core.registry import PARTS, part_name, registration
-from tacit.core.types import ADDED_LATER, NOT_WRITTEN
+from tacit.core.types import NOT_WRITTEN
+from tacit.data.protocol import ADDED_LATER
 from tacit.errors import TacitError, nearest, shown
 from tacit.names import not_loaded
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 import torch
@@ -30,18 +30,7 @@ OF_HISTORY = "@past"  # items@past: the same parameter, for the items of the cli
 HISTORY_WEIGHT = "weight@past"  # 1 / length of the history, and 0 on padding
 
 
-ADDED_LATER = "added later"  # keys of a field's metadata
-NOT_WRITTEN = "not written"
-
-
-def added_later(default: Any) -> Any:
-    """A field that a part got after results with it were published: at its default it is not
-    written down, so that an experiment keeps its text, and with it its name.
-
-    >>> added_later("shared").default
-    'shared'
-    """
-    return field(default=default, metadata={ADDED_LATER: True})
+NOT_WRITTEN = "not written"  # a key of a field's metadata
 
 
 class Part:

@@ -6,8 +6,20 @@ quirks of released code, so that printed tables can be compared with; see docs/p
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
+
+ADDED_LATER = "added later"  # a key of a field's metadata
+
+
+def added_later(default: Any) -> Any:
+    """A field that came after results without it were published: at its default it is not written
+    down, so that an experiment keeps its text, and with it its name.
+
+    >>> added_later("shared").default
+    'shared'
+    """
+    return field(default=default, metadata={ADDED_LATER: True})
 
 
 @dataclass(frozen=True)
@@ -35,9 +47,9 @@ class SplitRule:
     seed: int = 0  # for random orders, ratio, cold and shuffled histories
     # For global_time: what is held out of a person's rows after a cut, of people with how many
     # items before it, and whether validation is a window in time or each person's latest item.
-    held_out: Literal["all", "first"] = "all"
-    min_history: int = 5
-    validation: Literal["window", "latest"] = "window"
+    held_out: Literal["all", "first"] = added_later("all")
+    min_history: int = added_later(5)
+    validation: Literal["window", "latest"] = added_later("window")
 
     @property
     def holds_out_first(self) -> bool:
@@ -99,7 +111,7 @@ class Protocol:
     test_mask: Literal["train", "train+valid", "others"] = "train+valid"
     # In which order a method sees the train items of a person. `shuffled` is a control, which asks
     # what a number would be without order; `split.seed` draws it, and what is held out stays.
-    history: Literal["in_order", "shuffled"] = "in_order"
+    history: Literal["in_order", "shuffled"] = added_later("in_order")
     sampled: int = 99  # candidates drawn once per user, from items the user never touched
     candidate_seed: int = 0
     ties: Literal["expected", "pessimistic"] = "expected"

@@ -10,7 +10,8 @@ from torch import Tensor
 
 from tacit.core.parts import Backbone
 from tacit.core.registry import register
-from tacit.core.types import Initializer, Params, added_later
+from tacit.core.types import Initializer, Params
+from tacit.data.protocol import added_later
 from tacit.errors import TacitError
 
 # FedMF's scorer: the dot product of a private user vector and an item row.
