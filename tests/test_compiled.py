@@ -24,7 +24,7 @@ from numba.core.dispatcher import Dispatcher
 
 import tacit
 from tacit import compiled as compiled_module
-from tacit.compiled import KEPT, cache_folder, compiled, contents
+from tacit.compiled import KEPT, PLACE, cache_folder, compiled, contents
 
 SOURCE = Path(tacit.__file__).parent
 
@@ -40,9 +40,10 @@ print(json.dumps({"keys": [int(key) for key in found], "hits": sum(stats.cache_h
 
 
 def start(package: Path, environment: dict[str, str], *command: str) -> subprocess.Popen[str]:
+    outside = {name: value for name, value in os.environ.items() if name != PLACE}
     return subprocess.Popen(
         [sys.executable, "-W", "error", *command],
-        env={**os.environ, "PYTHONPATH": str(package.parent), **environment},
+        env={**outside, "PYTHONPATH": str(package.parent), **environment},
         cwd=package.parent,
         text=True,
         stdout=subprocess.PIPE,

@@ -175,6 +175,20 @@ def test_no_reader_of_a_finished_run_takes_other_data(
         assert words in said or "compare" in name, (name, said)
 
 
+def test_times_are_data_for_methods_that_read_order(plays: Path, tmp_path: Path) -> None:
+    """The two earliest items of a person change places: the split stays, the order does not."""
+    for name, plugins in (("plain", ()), ("ordered", ("recency",))):
+        run(small("ease", plays, rounds=1, plugins=plugins), tmp_path / name)
+    lines = [line.split(",") for line in lines_of(plays)]
+    person = max({line[0] for line in lines}, key=[line[0] for line in lines].count)
+    one, two = sorted((line for line in lines if line[0] == person), key=lambda x: int(x[2]))[:2]
+    one[2], two[2] = two[2], one[2]
+    rewrite(plays, [",".join(line) for line in lines])
+    assert recommend(tmp_path / "plain", user=person)
+    told = refusal(lambda: recommend(tmp_path / "ordered", user=person))
+    assert "times of its interactions differ, and the method reads their order" in told
+
+
 def test_a_sweep_does_not_mix_runs_in_two_orders_of_lines(plays: Path, tmp_path: Path) -> None:
     def swept(values: str) -> Sweep:
         over = [f"local.epochs={values}"]

@@ -13,18 +13,22 @@ import pytest
 from tacit.cli.main import main
 
 CODE = "import sys, tacit.cli.main as m; sys.exit(m.main(sys.argv[1:]))"
-COMMAND = "train pfedrec --data planted --participation 0.6 --checkpoint-seconds 0.1"
+FLAGS = "--data planted --participation 0.6 --checkpoint-seconds 0.1"
+PFEDREC = f"train pfedrec {FLAGS}"
+# a closed form has as many rounds as its grid has points
+HALF_LIVES = [1 + place / 10 for place in range(400)]
+FEDNEXT = f"train fednext {FLAGS} --preset ridge --set half_lives={HALF_LIVES}".replace(", ", ",")
 MEASURED_TIME = ("seconds", "cpu_seconds", "threads", "run", "engine")
 
 
-def _arguments(out: Path, rounds: int, threads: int) -> list[str]:
+def _arguments(command: str, out: Path, rounds: int, threads: int) -> list[str]:
     numbers = ["--rounds", str(rounds), "--threads", str(threads)]
-    return [*COMMAND.split(), *numbers, "--out", str(out)]
+    return [*command.split(), *numbers, "--out", str(out)]
 
 
-def _start(out: Path, rounds: int, threads: int) -> subprocess.Popen[bytes]:
+def _start(command: str, out: Path, rounds: int, threads: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-c", CODE, *_arguments(out, rounds, threads), "--resume"],
+        [sys.executable, "-c", CODE, *_arguments(command, out, rounds, threads), "--resume"],
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
@@ -40,13 +44,13 @@ def _rounds_written(out: Path) -> int:
     return len(metrics.read_text().splitlines()) if metrics.exists() else 0
 
 
-def _kill_and_resume(tmp_path: Path, kills: int) -> None:
+def _kill_and_resume(tmp_path: Path, kills: int, command: str = PFEDREC) -> None:
     alone, killed = tmp_path / "alone", tmp_path / "killed"
     rounds = 100 + 20 * kills  # so that the run outlasts its kills
-    assert main(_arguments(alone, rounds, 1)) == 0
+    assert main(_arguments(command, alone, rounds, 1)) == 0
     chooser = random.Random(0)
     for number in range(kills):
-        process = _start(killed, rounds, 1 + number % 2)
+        process = _start(command, killed, rounds, 1 + number % 2)
         already = _rounds_written(killed)
         # training is under way once a new line stands in the metrics; then any moment may come
         deadline = time.monotonic() + 120
@@ -57,7 +61,7 @@ def _kill_and_resume(tmp_path: Path, kills: int) -> None:
         process.send_signal(signal.SIGKILL)
         process.wait(timeout=60)
     assert not (killed / "run.json").exists(), "the run ended before the kills did: make it longer"
-    assert main([*_arguments(killed, rounds, 2), "--resume"]) == 0
+    assert main([*_arguments(command, killed, rounds, 2), "--resume"]) == 0
     assert _numbers(killed) == _numbers(alone)
     for name in ("metrics.jsonl", "ranks.parquet"):
         assert (killed / name).read_bytes() == (alone / name).read_bytes(), name
@@ -70,3 +74,8 @@ def test_killed_twice(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_killed_ten_times(tmp_path: Path) -> None:
     _kill_and_resume(tmp_path, kills=10)
+
+
+@pytest.mark.slow
+def test_a_closed_form_killed_five_times(tmp_path: Path) -> None:
+    _kill_and_resume(tmp_path, kills=5, command=FEDNEXT)

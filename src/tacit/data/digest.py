@@ -67,10 +67,11 @@ class DataDigest:
         """With those feature tables alone that a method reads."""
         return replace(self, content={k: v for k, v in self.content.items() if k in tables})
 
-    def changes(self, now: DataDigest) -> str | None:
+    def changes(self, now: DataDigest, *, ordered: bool = False) -> str | None:
         """What is not the same any more, in words; None if nothing is.
 
-        A table that joined since is nothing that the run has read.
+        A table that joined since is nothing that the run has read. Times that leave the split as it
+        was matter to a method that reads the order of histories (`ordered`).
         """
         if self.users != now.users:
             return _counted("users", self.n_users, now.n_users)
@@ -80,6 +81,8 @@ class DataDigest:
             return _counted("interactions", self.n_interactions, now.n_interactions)
         if self.split != now.split:
             return f"the split differs: {self._why_split(now)}"
+        if ordered and self.times != now.times:
+            return "times of its interactions differ, and the method reads their order"
         for name, digest in self.content.items():
             if name not in now.content:
                 return f"its feature table {name!r} is gone"

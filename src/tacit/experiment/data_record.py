@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 from pydantic import TypeAdapter, ValidationError
 
+from tacit.core.types import Task
 from tacit.data.by_time import N_PARTS
 from tacit.data.digest import DataDigest, changed_names
 from tacit.data.protocol import Protocol
@@ -93,16 +94,19 @@ class DataRecord:
         write_sealed(folder.digest_file, {"data": asdict(digest), "files": files})
         return cls(folder, digest, files)
 
-    def require(self, name: str, now: DataDigest, prepared: Prepared | None = None) -> None:
+    def require(
+        self, experiment: Experiment, now: DataDigest, prepared: Prepared | None = None
+    ) -> None:
         """Refuse data that is not the data of the run, and say what has changed."""
-        what = self.digest.changes(now)
+        task = Task(self.digest.n_users, self.digest.n_items)
+        what = self.digest.changes(now, ordered=experiment.method.algorithm(task).reads_order)
         if what is None:
             return
         if prepared is not None:
             what = self._by_name(now, prepared) or what
         raise TacitError(
-            f"{name} has changed since the run at {str(self.folder.path)!r}: {what}; bring the old "
-            f"data back, or train again into another {argument('out')}."
+            f"{experiment.data.name} has changed since the run at {str(self.folder.path)!r}: "
+            f"{what}; bring the old data back, or train again into another {argument('out')}."
         )
 
     def _by_name(self, now: DataDigest, prepared: Prepared) -> str | None:
@@ -194,7 +198,7 @@ def require_same(
     there is none, the run is from before data was recorded, and its ranks must do."""
     record = DataRecord.read(folder)
     if record is not None:
-        record.require(experiment.data.name, prepared.digest, prepared)
+        record.require(experiment, prepared.digest, prepared)
     else:
         counts = Counts(**prepared.split.counts)
         _require_ranked(experiment, folder, result, counts, _held_out(prepared))
@@ -290,6 +294,6 @@ class DataNow:
         digest, counts, held_out = known
         record = DataRecord.read(folder)
         if record is not None:
-            record.require(experiment.data.name, digest)
+            record.require(experiment, digest)
         else:
             _require_ranked(experiment, folder, folder.record(), counts, held_out)

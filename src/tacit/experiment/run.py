@@ -117,7 +117,7 @@ def _same_data(experiment: Experiment, folder: RunFolder, prepared: Prepared) ->
         return prepared
     record = DataRecord.read(folder)
     if record is not None:
-        record.require(experiment.data.name, prepared.digest, prepared)
+        record.require(experiment, prepared.digest, prepared)
         return record.arranged(prepared, experiment.protocol)
     if folder.has_checkpoint:
         raise TacitError(
