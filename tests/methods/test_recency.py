@@ -173,7 +173,11 @@ def test_every_method_takes_it_or_says_why_not() -> None:
     ("name", "plugin", "said"),
     [
         ("popularity", "recency", "recency weighs the items of a history, and popularity has no"),
-        ("fedmf", "recency:per_user=true", "here clients train on theirs; drop"),
+        (
+            "fedmf",
+            "recency:per_user=true",
+            "here clients train on theirs; take one half-life for all",
+        ),
         ("ease", "recency:half_life=0", "half_life is 0.0; it is a number of items above 0."),
         ("ease", "clip", "ease has no parts to plug into; drop"),
     ],

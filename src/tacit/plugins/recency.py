@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from tacit.core.fit import CompositionError, LeaveOut, Use
+from tacit.core.fit import CompositionError, LeaveOut
 from tacit.core.method import AnyMethod
 from tacit.core.recency import Recency
 from tacit.core.registry import part_name
@@ -42,13 +42,6 @@ def recency(method: AnyMethod, half_life: float = 4.0, per_user: bool = False) -
         title = part_name(type(method)) or type(method).__name__
         raise CompositionError(
             f"recency weighs the items of a history, and {title} has no field `recency`",
-            LeaveOut(("recency",)),
-        )
-    if per_user and method.composed is not None:
-        raise CompositionError(
-            "recency:per_user tries half-lives by ranking from a history, but here clients train "
-            "on theirs",
-            Use("take one half-life for all", "recency.per_user", False),
             LeaveOut(("recency",)),
         )
     return replace(method, recency=Recency(half_life, per_user))  # type: ignore[type-var]
