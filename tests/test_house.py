@@ -19,6 +19,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "tacit"
 # From the ground up. A package imports what stands before it, so that there can be no cycle.
 FLOORS = (
     ("errors", "memory", "compiled", "streams", "files", "names"),
+    ("privacy",),
     ("data", "content", "evaluation"),
     ("core",),
     ("parts",),

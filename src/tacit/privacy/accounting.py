@@ -1,0 +1,121 @@
+"""From noise to epsilon and back, in closed form.
+
+A Gaussian mechanism is described by one number, mu = sensitivity / noise. It is (epsilon, delta)
+private exactly if
+
+    delta >= Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu),
+
+and T releases of it, also adaptive ones, are together one Gaussian mechanism with
+mu_T = sqrt(T) mu (Balle and Wang, 2018; Dong, Roth and Su, 2022). So composition is exact, and no
+numerical accountant is needed.
+
+A Laplace mechanism of scale b is (sensitivity / b, 0) private, with the sensitivity in the sum of
+absolute values; epsilons of releases add up.
+
+There is no amplification by sampling: the server knows who took part, and participants are drawn
+without replacement.
+"""
+
+from __future__ import annotations
+
+import math
+
+from scipy.optimize import brentq
+from scipy.special import log_ndtr
+
+from tacit.errors import TacitError, shown
+
+LARGEST = 1e9  # an epsilon above this is no promise, and is told as infinite
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """The smallest delta of a Gaussian mechanism with that mu at that epsilon.
+
+    >>> round(gaussian_delta(1.0, 1.0), 6)
+    0.126937
+    """
+    if mu == 0.0:
+        return 0.0
+    first = log_ndtr(mu / 2 - epsilon / mu)
+    second = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
+    return float(math.exp(first) * -math.expm1(min(second - first, 0.0)))
+
+
+def gaussian_epsilon(mu: float, delta: float) -> float:
+    """The smallest epsilon of a Gaussian mechanism with that mu at that delta; infinite where there
+    is no finite one worth the name.
+
+    >>> round(gaussian_epsilon(50**0.5 / 2.0, 1e-5), 4)  # fifty releases of noise twice the bound
+    20.6755
+    >>> gaussian_epsilon(0.0, 1e-5)
+    0.0
+    """
+    require_delta(delta)
+    if not 0 <= mu < math.inf:
+        return math.inf
+    if gaussian_delta(0.0, mu) <= delta:
+        return 0.0
+    high = 1.0
+    while gaussian_delta(high, mu) > delta:
+        high *= 2.0
+        if high > LARGEST:
+            return math.inf
+    return float(brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, high, xtol=1e-12))
+
+
+def gaussian_mu(epsilon: float, delta: float) -> float:
+    """The largest mu whose Gaussian mechanism is (epsilon, delta) private.
+
+    >>> round(gaussian_epsilon(gaussian_mu(8.0, 1e-5), 1e-5), 9)
+    8.0
+    """
+    require_epsilon(epsilon)
+    require_delta(delta)
+    high = 1.0
+    while gaussian_delta(epsilon, high) < delta:
+        high *= 2.0
+    return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-12, high, xtol=1e-14))
+
+
+def gaussian_noise(epsilon: float, delta: float, sensitivity: float, releases: int) -> float:
+    """The standard deviation with which so many releases are together (epsilon, delta) private.
+
+    >>> noise = gaussian_noise(8.0, 1e-5, sensitivity=1.0, releases=100)
+    >>> round(gaussian_epsilon(100**0.5 / noise, 1e-5), 9)
+    8.0
+    """
+    return sensitivity * math.sqrt(releases) / gaussian_mu(epsilon, delta)
+
+
+def gaussian_releases(epsilon: float, delta: float, sensitivity: float, noise: float) -> int:
+    """How many releases with that noise stay within the budget.
+
+    >>> gaussian_releases(20.6756, 1e-5, sensitivity=1.0, noise=2.0)
+    50
+    """
+    return math.floor((gaussian_mu(epsilon, delta) * noise / sensitivity) ** 2)
+
+
+def laplace_epsilon(sensitivity: float, scale: float, releases: int = 1) -> float:
+    """Epsilon of releases with Laplace noise; delta is 0.
+
+    >>> laplace_epsilon(2.0, 4.0, releases=10)
+    5.0
+    """
+    return math.inf if scale == 0.0 else releases * sensitivity / scale
+
+
+def require_epsilon(epsilon: float) -> None:
+    """Refuse what is no budget."""
+    if not 0 < epsilon <= LARGEST:
+        raise TacitError(
+            f"epsilon is {shown(epsilon)}; it must be above 0 and finite (8 is loose, 1 is tight)."
+        )
+
+
+def require_delta(delta: float) -> None:
+    """Refuse what is no small probability."""
+    if not 0 < delta < 1:
+        raise TacitError(
+            f"delta is {shown(delta)}; it must lie between 0 and 1, well below 1 / users (1e-5)."
+        )
