@@ -31,6 +31,7 @@ SWAP = 13
 COLD = 14
 HISTORY_ORDER = 15
 NETWORK_DROPOUT = 20  # entries of a network that are left out of a training step
+PRIVATE_NOISE = 21  # on sums, under a claim of privacy
 UPLOAD = 26  # how a client rounds what it sends
 PUBLIC = 27  # what everybody may know of a round: matrices that shorten uploads
 

@@ -118,6 +118,7 @@ def check(algorithm: ComposedAlgorithm) -> None:
     _check_encoding(algorithm.method)
     _check_parameters(algorithm)
     _check_tables(algorithm)
+    _check_claim(algorithm)
     _check_channel(algorithm)
     _check_optimisers(algorithm)
 
@@ -357,6 +358,44 @@ def _check_channel(algorithm: ComposedAlgorithm) -> None:
         )
 
 
+def _check_claim(algorithm: ComposedAlgorithm) -> None:
+    """A claim of privacy is about sums that pass the channel: nothing else may tell of clients."""
+    method = algorithm.method
+    if method.privacy is None:
+        return
+    server, drop = type(method.server).__name__, LeaveOut(("private",))
+    if method.server.tables is not None:
+        raise CompositionError(
+            f"{server} reads single personal tables, and a guarantee is about sums", drop
+        )
+    if not algorithm.communicates:
+        raise CompositionError(
+            f"{type(method.sync).__name__} sends nothing, so there is nothing to guarantee", drop
+        )
+    noises = [link for link in method.channel if link.noisy]
+    if noises:
+        names = " and ".join(type(link).__name__ for link in noises)
+        raise CompositionError(
+            f"{names} in the channel adds noise of its own, and a guarantee brings the noise that "
+            "it needs",
+            _without(method, noises),
+            drop,
+        )
+    alike = [Use("let clients count alike", "server.weights", "uniform")]
+    remedies = alike if has_field(method.server, "weights") else [drop]
+    if algorithm.tells_examples:
+        raise CompositionError(
+            f"{server} is told how many interactions each client has, which no noise covers",
+            *remedies,
+        )
+    if algorithm.largest_weight is None or algorithm.largest_weight > 1:
+        raise CompositionError(
+            f"{server} weighs clients without a bound, and a guarantee needs that nobody counts "
+            "for more than one",
+            *remedies,
+        )
+
+
 def _check_encoding(method: Method) -> None:
     """Links that put something else in the place of single uploads, and what goes with them."""
     coding = [link for link in method.channel if encodes(link)]
@@ -377,6 +416,13 @@ def _check_encoding(method: Method) -> None:
             "would not fit into",
             _without(method, coding),
             _without(method, noises),
+        )
+    if method.privacy is not None:
+        raise CompositionError(
+            f"{name} packs single uploads, but a guarantee is about noise on whole ones or on "
+            "their sum",
+            _without(method, coding),
+            LeaveOut(("private",)),
         )
     places = [place for place, link in enumerate(method.channel) if link in coding]
     inside = method.channel[places[0] : places[-1]]

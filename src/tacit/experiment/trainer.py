@@ -18,7 +18,7 @@ from tacit.data.views import TrainView
 from tacit.engines.clients import sample_of, shape_in_state
 from tacit.engines.cold import ColdServer
 from tacit.engines.device import room_on
-from tacit.engines.participation import Participants
+from tacit.engines.participation import Participants, most_releases
 from tacit.engines.scoring import Scorer
 from tacit.engines.select import engine_for, scorer_of
 from tacit.engines.state import State, require_clients_memory
@@ -49,6 +49,12 @@ class Trainer:
         if self.algorithm.ranks_unseen:
             self.train = train
             self.algorithm = experiment.method.algorithm(Task.of(train))
+        self.releases = most_releases(
+            self.algorithm, experiment.participation, self.train, experiment.seed, self.rounds
+        )
+        if self.algorithm.protection is not None:
+            planned = Task.of(self.train, self.releases)
+            self.algorithm = experiment.method.algorithm(planned)
         self.engine = engine_for(
             self.algorithm,
             experiment.name,

@@ -70,6 +70,10 @@ class Quantise(Transform):
         return self.bits == AS_IT_IS
 
     @property
+    def keeps_bounds(self) -> bool:  # type: ignore[override]
+        return self.neutral  # what the server reads may be longer than the change
+
+    @property
     def gives(self) -> frozenset[str]:
         return frozenset(() if self.neutral else {"quantised"})
 
@@ -150,6 +154,10 @@ class TopK(Transform):
     @property
     def neutral(self) -> bool:
         return self.share == 1
+
+    @property
+    def keeps_bounds(self) -> bool:  # type: ignore[override]
+        return self.neutral  # what the server reads may be longer than the change
 
     @property
     def gives(self) -> frozenset[str]:
