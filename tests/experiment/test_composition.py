@@ -40,6 +40,7 @@ SPELLED = {"fedrkg": "fedrkg:every=1", "fedrkg_without_ag": "fedrkg_without_ag:e
 EXTRAS = (
     *(SPELLED.get(name, name) for name in PLUGINS),
     "clip:order=1",
+    "project:width=2",
     "fedrkg:every=1,clip=1.0,decay=0.99,scorer=linear",
     "fedrkg:every=1,at=next",
     "fedmr:sends=change",
@@ -66,6 +67,16 @@ KNOWN_FAULTS: list[Combination] = [  # each of them crashed, or dropped a half w
     ("fedavg", ("gaussian",)),
     ("fedvbpr", ("laplace",)),
     ("feddae", ("clip", "fedmr")),
+]
+PACKED: list[Combination] = [  # packed uploads where they go well, and where they do not
+    ("fedmf", ("top_k", "project:width=2")),
+    ("pfedrec", ("quantise", "clip")),
+    ("fedmf", ("fedmr", "top_k")),
+    ("fedrap", ("top_k",)),
+    ("fedmf", ("quantise", "private")),
+    ("fedmf", ("gaussian", "top_k")),
+    ("pfedrec", ("fedrkg:every=1", "quantise")),
+    ("gpfedrec", ("project:width=2",)),
 ]
 
 
@@ -217,7 +228,7 @@ def test_a_sample_of_the_walk() -> None:
     everything = [*singles(), *pairs("fedmf"), *triples()]
     generator = np.random.default_rng(3)
     sample = [everything[index] for index in generator.choice(len(everything), 30, replace=False)]
-    sample += KNOWN_FAULTS
+    sample += [*KNOWN_FAULTS, *PACKED]
     walk = Walk().go(sample)
     assert walk.ran > 10
     assert walk.refused.total() > 10

@@ -337,6 +337,8 @@ CONTINUED = {
         "backbone.layers=[3, 1]",
     ),
     "local_only": ("evaluate_every=3",),
+    # what was not sent yet waits on devices, also over a break
+    "fcf": ('channel=[{part = "dense"}, {part = "top_k", share = 0.2}, {part = "quantise"}]',),
 }
 
 
