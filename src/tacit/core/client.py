@@ -22,6 +22,7 @@ from tacit.core.capabilities import (
 )
 from tacit.core.parts import Guided, Transform
 from tacit.core.types import (
+    BOUND,
     HISTORY_WEIGHT,
     ITEMS,
     OF_HISTORY,
@@ -86,7 +87,7 @@ def local_update(
     }
     upload, waiting = Upload(item_R, change), dict[str, Tensor]()
     if sends:
-        upload, waiting = through_channel(algorithm, upload, private, data.upload_draws)
+        upload, waiting = through_channel(algorithm, shared, upload, private, data.upload_draws)
     return Update(
         private={name: p[name] for name in algorithm.model_parameters if name in private} | waiting,
         upload=upload,
@@ -184,24 +185,45 @@ class Links(NamedTuple):
 
 
 def through_channel(
-    algorithm: ComposedAlgorithm, upload: Upload, own: Params, draws: UploadDraws | None
+    algorithm: ComposedAlgorithm,
+    shared: Params,
+    upload: Upload,
+    own: Params,
+    draws: UploadDraws | None,
 ) -> tuple[Upload, Params]:
-    """An upload as the server reads it, and what the client keeps of it for later.
+    """An upload as the server reads it, and what the client keeps of it for later."""
+    if algorithm.links.coding and upload.change:
+        assert draws is not None
+        return _encoded(algorithm, upload, own, draws)
+    return _bounded(algorithm, shared, upload), {}
 
-    Clips before the links that encode see the change itself, those after them see what the server
-    reads: to scale that, a client scales what it sends.
-    """
+
+def _bounded(algorithm: ComposedAlgorithm, shared: Params, upload: Upload) -> Upload:
+    """An upload after the channel's clips, with the bit for a bound that is estimated."""
+    if not upload.change:
+        return upload
+    protection = algorithm.protection
+    unit = 1.0 if protection is None else protection.unit(shared)
+    factor = upload_factor(algorithm.channel, upload.change, unit=unit)
+    passed = _scaled(upload, factor)
+    if factor is not None and protection is not None and protection.estimates:
+        passed.change[BOUND] = protection.bit(factor)
+    return passed
+
+
+def _encoded(
+    algorithm: ComposedAlgorithm, upload: Upload, own: Params, draws: UploadDraws
+) -> tuple[Upload, Params]:
+    """An upload through a channel that encodes. Clips before that see the change itself, those
+    after it see what the server reads: to scale that, a client scales what it sends."""
     before, coding, after = algorithm.links
-    upload = _clipped(before, upload)
-    if not coding or not upload.change:
-        return _clipped(after, upload), {}
-    assert draws is not None
+    upload = _scaled(upload, upload_factor(before, upload.change))
     waiting = {name: own[name].double() for name in algorithm.waiting}
     read, kept = encoded(coding, _whole(algorithm, upload), waiting, draws)
     every = torch.arange(algorithm.task.n_items)
-    change = {name: value.to(upload.change[name]) for name, value in read.items()}
+    passed = Upload(every, {name: value.to(upload.change[name]) for name, value in read.items()})
     kept = {name: value.to(own[name]) for name, value in kept.items()}
-    return _clipped(after, Upload(every, change)), kept
+    return _scaled(passed, upload_factor(after, passed.change)), kept
 
 
 def encoded(
@@ -228,8 +250,7 @@ def _whole(algorithm: ComposedAlgorithm, upload: Upload) -> Params:
     return whole
 
 
-def _clipped(links: tuple[Transform, ...], upload: Upload) -> Upload:
-    factor = upload_factor(links, upload.change) if upload.change else None
+def _scaled(upload: Upload, factor: Tensor | None) -> Upload:
     if factor is None:
         return upload
     return Upload(
@@ -238,11 +259,12 @@ def _clipped(links: tuple[Transform, ...], upload: Upload) -> Upload:
 
 
 def upload_factor(
-    channel: tuple[Transform, ...], change: Params, batch_dims: int = 0
+    channel: tuple[Transform, ...], change: Params, batch_dims: int = 0, unit: float = 1.0
 ) -> Tensor | None:
     """How much of an upload passes the channel's clips; one number per client of a block.
 
-    None where the channel does not clip. Norms are taken over all parameters together, in float64.
+    None where the channel does not clip. Norms are taken over all parameters together, in float64;
+    `unit` is a bound that is estimated on the way.
     """
     factor: Tensor | None = None
     for link in channel:
@@ -250,6 +272,7 @@ def upload_factor(
             continue
         flat = [v.double().reshape(*v.shape[:batch_dims], -1) for v in change.values()]
         norm = torch.cat(flat, dim=-1).norm(link.order, dim=-1)
+        norm = norm / unit if link.in_units else norm
         step = _factor(link, norm if factor is None else norm * factor)
         factor = step if factor is None else factor * step
     return factor
@@ -269,7 +292,7 @@ def table_upload(algorithm: ComposedAlgorithm, shared: Params, client: ClientSta
     """How a personal table differs from the last global one."""
     every = torch.arange(algorithm.task.n_items)
     change = {ITEMS: client.parameters[OWN_ITEMS] - shared[ITEMS]}
-    return through_channel(algorithm, Upload(every, change), {}, None)[0]
+    return through_channel(algorithm, shared, Upload(every, change), {}, None)[0]
 
 
 def guide_client(

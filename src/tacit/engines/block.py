@@ -20,7 +20,15 @@ from tacit.core.capabilities import (
 )
 from tacit.core.client import through_channel, upload_factor
 from tacit.core.compose import ComposedAlgorithm
-from tacit.core.types import HISTORY_WEIGHT, OF_HISTORY, Batch, Params, Upload, UploadDraws
+from tacit.core.types import (
+    BOUND,
+    HISTORY_WEIGHT,
+    OF_HISTORY,
+    Batch,
+    Params,
+    Upload,
+    UploadDraws,
+)
 from tacit.data.batches import BlockDraws
 from tacit.engines.accelerators import block_claim
 from tacit.engines.accelerators.blocks import Block
@@ -92,8 +100,12 @@ def send(
     if run.algorithm.links.coding:
         _send_encoded(run, change, totals, weight_B, draws_B)
         return
-    factor_B = upload_factor(run.algorithm.channel, change, batch_dims=1)
+    protection = run.algorithm.protection
+    unit = 1.0 if protection is None else protection.unit(run.shared)
+    factor_B = upload_factor(run.algorithm.channel, change, batch_dims=1, unit=unit)
     weight = torch.from_numpy(weight_B).to(run.device)
+    if protection is not None and protection.estimates and factor_B is not None:
+        totals.add(BOUND, (weight * protection.bit(factor_B)).sum().cpu().numpy())
     for name, value in change.items():
         scaled = value.double()
         spread = [1] * (value.dim() - 1)
@@ -125,7 +137,7 @@ def _send_encoded(
             {name: value.cpu() for name, value in rows.items()},
         )
         own = {name: private[name][user].cpu() for name in algorithm.waiting}
-        sent, kept = through_channel(algorithm, upload, own, draws)
+        sent, kept = through_channel(algorithm, run.shared, upload, own, draws)
         for name, value in kept.items():
             private[name][user] = value.to(private[name].device)
         for name, value in sent.change.items():
