@@ -93,7 +93,7 @@ def gaussian_releases(epsilon: float, delta: float, sensitivity: float, noise: f
     >>> gaussian_releases(20.6756, 1e-5, sensitivity=1.0, noise=2.0)
     50
     """
-    return math.floor((gaussian_mu(epsilon, delta) * noise / sensitivity) ** 2)
+    return _whole((gaussian_mu(epsilon, delta) * noise / sensitivity) ** 2)
 
 
 def laplace_epsilon(sensitivity: float, scale: float, releases: int = 1) -> float:
@@ -103,6 +103,29 @@ def laplace_epsilon(sensitivity: float, scale: float, releases: int = 1) -> floa
     5.0
     """
     return math.inf if scale == 0.0 else releases * sensitivity / scale
+
+
+def laplace_noise(epsilon: float, sensitivity: float, releases: int) -> float:
+    """The scale with which so many releases are together epsilon private.
+
+    >>> laplace_noise(5.0, sensitivity=2.0, releases=10)
+    4.0
+    """
+    return releases * sensitivity / epsilon
+
+
+def laplace_releases(epsilon: float, sensitivity: float, scale: float) -> int:
+    """How many releases with that scale stay within the budget.
+
+    >>> laplace_releases(5.0, sensitivity=2.0, scale=4.0)
+    10
+    """
+    return _whole(epsilon * scale / sensitivity)
+
+
+def _whole(releases: float) -> int:
+    """The whole number below; a number that is whole up to rounding is that number."""
+    return math.floor(releases * (1.0 + 1e-9))
 
 
 def require_epsilon(epsilon: float) -> None:
