@@ -7,6 +7,7 @@ depend on data, no `.item()`, gradients through torch.func. Engines pad, map and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +27,7 @@ from tacit.core.algorithm import (
     Draws,
     Exchange,
     Kind,
+    Parcel,
     Sample,
     Sent,
     ServerState,
@@ -78,6 +80,11 @@ class CustomMethod:
     def sends_private(self) -> frozenset[str]:
         """Uploaded parameters that hold values of private ones, as the method wants it; the
         disclosure says so."""
+        return frozenset()
+
+    @property
+    def third_party(self) -> frozenset[str]:
+        """Uploaded parameters that go to somebody else than the server, who reads each of them."""
         return frozenset()
 
     @property
@@ -356,9 +363,36 @@ class CustomAlgorithm(Algorithm):
         return Traffic(up, down, exchanges, exchanges * (up + down), down + kept)
 
     def _count(self, name: str, value: Tensor) -> int:
+        return math.prod(self._shape(name, value))
+
+    def _shape(self, name: str, value: Tensor) -> tuple[int, ...]:
+        """Of a whole table, where rows of a history were sent."""
         if name in self.method.row_parameters:
-            return value[0].numel() * self.task.n_items
-        return value.numel()
+            return (self.task.n_items, *value.shape[1:])
+        return tuple(value.shape)
+
+    @property
+    def third_party(self) -> frozenset[str]:
+        return self.method.third_party
+
+    def uploaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> dict[str, Parcel]:
+        if not exchange.sends:
+            return {}
+        change = sample().update.upload.change
+        return {
+            name: Parcel.of(self._shape(name, change[name]), width)
+            for name in sorted(self.uploads & change.keys())
+        }
+
+    def downloaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> dict[str, Parcel]:
+        if not exchange.sends:
+            return {}
+        came = sample().received
+        return {name: Parcel.of(tuple(value.shape), width) for name, value in came.items()}
 
 
 class LinearInHistory(Protocol):
