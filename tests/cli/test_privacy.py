@@ -1,4 +1,4 @@
-"""`tacit privacy plan`: a table, a JSON object, a figure, and mistakes in one line."""
+"""`tacit privacy`: plans and ledgers as tables, JSON and figures, and mistakes in one line."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+
+from tacit.experiment.folder import RunFolder
 
 
 def test_the_command(tacit):
@@ -49,3 +51,59 @@ def test_a_mistake_is_one_line_and_writes_nothing(tacit, given, words):
     assert words in said.err
     assert said.err.count("\n") == 1
     assert list(Path().iterdir()) == []
+
+
+# What crossed in a run
+
+
+@pytest.fixture
+def trained(tacit, small):
+    def train(name: str, *flags: object) -> None:
+        said = tacit("train", name, *small, "--rounds", 2, "--out", "run", *flags)
+        assert said.code == 0, said.err
+
+    return train
+
+
+def test_the_ledger_of_a_run(tacit, trained):
+    trained("fedmf", "--with", "clip:bound=1")
+    said = tacit("privacy", "ledger", "run")
+    assert (said.code, said.err) == (0, "")
+    for words in ("items", "clip:bound=1,order=2", "40 × 32", "the server, each", "no guarantee"):
+        assert words in said.out
+    found = json.loads(tacit("privacy", "ledger", "run", "--json").out)
+    stored = json.loads(Path("run", "run.json").read_text())["ledger"]
+    assert found == {"run": "run", "privacy": "no guarantee", **stored}
+    up, down = stored["crossings"]
+    assert (up["direction"], up["times"], up["times_per_client"]) == ("up", 120, 2)
+    assert (up["readers"], down["readers"]) == (["server_each"], ["participants", "released"])
+    page = Path("run", "report.html").read_text(encoding="utf-8")
+    assert "Ledger of 2 rounds" in page
+    assert "clip:bound=1,order=2" in page
+
+
+def test_the_ledger_of_a_run_that_sends_nothing(tacit, trained):
+    trained("local_only")
+    assert "ledger    Nothing left a device.\n" in tacit("privacy", "ledger", "run").out
+    page = Path("run", "report.html").read_text(encoding="utf-8")
+    assert "Nothing left a device." in page
+    assert "What clients were sent" not in page
+
+
+def test_an_older_run_has_no_ledger(tacit, trained):
+    trained("fedmf")
+    file = Path("run", "run.json")
+    older = json.loads(file.read_text())
+    del older["ledger"]
+    older["format"] = 4
+    file.write_text(json.dumps(older))
+    RunFolder(Path("run")).write_checksums(file.read_text())
+    said = tacit("privacy", "ledger", "run")
+    assert (said.code, said.out) == (2, "")
+    assert "has no ledger, since an older version of tacit made it; train again." in said.err
+
+
+def test_no_run(tacit):
+    said = tacit("privacy", "ledger", "nothing")
+    assert (said.code, said.out) == (2, "")
+    assert "No run at 'nothing'" in said.err

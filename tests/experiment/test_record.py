@@ -120,7 +120,7 @@ def test_files_of_format_2_are_read(path: Path) -> None:
     assert {key: now[key] for key in old} == old | {"format": RECORD_FORMAT}
     assert now["engine"]["text"] == sentence
     assert now["privacy"] == privacy | {"view": None}
-    added = {"kind", "device", "cautions", "engine", "privacy", "order"}
+    added = {"kind", "device", "cautions", "engine", "privacy", "order", "ledger"}
     assert now.keys() == old.keys() | added
 
 
@@ -179,7 +179,7 @@ def test_cautions_of_older_files_are_found_in_them() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"format": 5}, "it is of format 5, which a newer version of tacit wrote"),
+        ({"format": 6}, "it is of format 6, which a newer version of tacit wrote"),
         ({"format": "two"}, "format: input should be a valid integer"),
         ({"seed": "0"}, "seed: input should be a valid integer"),
         ({"surprise": 1}, "surprise: extra inputs are not permitted"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +11,7 @@ import typer
 from tacit.cli import settings as options
 from tacit.cli.output import plain_table, say, say_json, show
 from tacit.errors import TacitError
+from tacit.experiment.amounts import DASH, bytes_text, whole_text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -80,11 +82,56 @@ def plan_noise(
         say(f"written   {figure}")
 
 
+@app.command("ledger")
+def show_ledger(
+    run: Annotated[Path, typer.Argument(help="The folder of a finished run.")],
+    imports: options.Import = None,
+    as_json: options.Json = False,
+) -> None:
+    """Every parameter that crossed in a run: how often, through what, and who can read it."""
+    from tacit.experiment.folder import RunFolder
+
+    record = RunFolder(run).record()
+    if record.ledger is None:
+        raise TacitError(
+            f"The run at {str(run)!r} has no ledger, since an older version of tacit made it; "
+            "train again."
+        )
+    if as_json:
+        say_json({"run": str(run), "privacy": record.privacy.text, **asdict(record.ledger)})
+        return
+    ledger = record.ledger
+    columns = ["parameter", "way", "in", "through", "who can read it"]
+    columns += ["shape", "bytes", "times", "per client"]
+    rows = [
+        [
+            one.text,
+            one.direction,
+            one.exchange,
+            ", ".join(one.through) or DASH,
+            one.readers_text,
+            one.shape_text,
+            bytes_text(one.bytes),
+            whole_text(one.times),
+            whole_text(one.times_per_client),
+        ]
+        for one in ledger.crossings
+    ]
+    title = (
+        f"{record.label} on {record.dataset}, {ledger.rounds:,} {record.unit}{_s(ledger.rounds)}"
+    )
+    show(plain_table(title, columns, rows, numbers=4))
+    say(f"ledger    {ledger.sentence}")
+    say(f"privacy   {record.privacy.text}")
+    say("public    who took part in which round, how many, the catalogue, and all settings")
+    say("not here  the final model that people rank with, and the metrics and losses of a report")
+
+
 def _show_plan(plan: Plan) -> None:
     from tacit.privacy.plan import NOISE_WORDS
 
     stated = plan.guarantee
-    many = f"{stated.releases:,} release{'s' if stated.releases != 1 else ''} together"
+    many = f"{stated.releases:,} release{_s(stated.releases)} together"
     rows = [
         ["epsilon", f"{stated.epsilon_per_release:.4f}", f"{stated.epsilon:.4f}"],
         ["delta", f"{stated.delta:g}", f"{stated.delta:g}"],
@@ -110,10 +157,14 @@ def _show_plan(plan: Plan) -> None:
         say("          that may be left after drop-outs, less those who may collude")
 
 
+def _s(count: int) -> str:
+    return "" if count == 1 else "s"
+
+
 def _title(plan: Plan) -> str:
     stated = plan.guarantee
     epsilon, noise = f"ε = {stated.epsilon:.4g}", f"noise {stated.noise:.6g}"
-    many = f"{stated.releases:,} release{'s' if stated.releases != 1 else ''}"
+    many = f"{stated.releases:,} release{_s(stated.releases)}"
     if plan.unknown == "noise":
         return f"{epsilon} over {many} needs {noise}"
     if plan.unknown == "epsilon":
@@ -159,7 +210,7 @@ def plan_figure(plan: Plan) -> Figure:
     axes.set_xlim(left=0)
     fixed = f" of {stated.noise:.4g}"
     if curve.x == "epsilon":
-        fixed = f", {stated.releases:,} release{'s' if stated.releases != 1 else ''}"
+        fixed = f", {stated.releases:,} release{_s(stated.releases)}"
     caption(
         figure,
         f"{stated.mechanism.capitalize()} noise{fixed}, bound {stated.bound:g}, view "

@@ -41,9 +41,9 @@ class Crossing:
     """One parameter in one kind of message, over a whole run.
 
     >>> crossed = Crossing("items", "up", "train", (240, 32), 30720, 600, 100, 18432000,
-    ...     through=("dense",), readers=("server_each",))
-    >>> crossed.shape_text, crossed.readers_text
-    ('240 × 32', 'the server, each upload')
+    ...     through=("dense",), readers=("server_each",), by_history=False, private=True)
+    >>> crossed.text, crossed.shape_text, crossed.readers_text
+    ('items, private values', '240 × 32', 'the server, each upload')
     """
 
     parameter: str
@@ -54,10 +54,16 @@ class Crossing:
     times: int  # messages of all clients
     times_per_client: int  # the most of any one client
     bytes_total: int
-    through: tuple[str, ...] = ()
-    readers: tuple[Reader, ...] = ()
-    by_history: bool = False  # whether rows outside of the client's history are zero
-    private: bool = False  # whether it holds values that the client otherwise keeps
+    through: tuple[str, ...]
+    readers: tuple[Reader, ...]
+    by_history: bool  # whether rows outside of the client's history are zero
+    private: bool  # whether it holds values that the client otherwise keeps
+
+    @property
+    def text(self) -> str:
+        """The parameter, and what must be known of its values."""
+        rows = ", zero outside of the history" if self.by_history else ""
+        return f"{self.parameter}{rows}{', private values' if self.private else ''}"
 
     @property
     def shape_text(self) -> str:
@@ -74,13 +80,13 @@ class Crossing:
 class Ledger:
     """What crossed in so many rounds; `releases` are the most messages that one client sent.
 
-    >>> Ledger(rounds=3, releases=0).sentence
+    >>> Ledger(rounds=3, releases=0, crossings=()).sentence
     'Nothing left a device.'
     """
 
     rounds: int
     releases: int
-    crossings: tuple[Crossing, ...] = ()
+    crossings: tuple[Crossing, ...]
 
     @property
     def up(self) -> tuple[Crossing, ...]:
@@ -214,7 +220,10 @@ def _down(
         times,
         int(times_U.max(initial=0)),
         times * parcel.size,
-        readers=("participants", "released") if for_all else ("its_client",),
+        (),
+        ("participants", "released") if for_all else ("its_client",),
+        by_history=False,
+        private=False,
     )
 
 

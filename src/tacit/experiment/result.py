@@ -284,6 +284,7 @@ def make_record(
         ),
         privacy=Privacy(server_reads=tuple(trainer.disclosure().sentences())),
         cost=Cost(**trainer.cost(selected_round)),
+        ledger=trainer.ledger(rounds_run),
         counts=Counts(**split.counts),
         order=order,
         steps=tuple(
