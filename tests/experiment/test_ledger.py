@@ -180,6 +180,10 @@ MORE = {  # what no method of the list has by itself
     "sums beside tables": ("gpfedrec", {"plugins": ["fedmr"]}),
     "bounded and noisy": ("fedmf", {"plugins": ["clip:bound=1", "gaussian:sigma=0.1"]}),
     "two basis-wide sums": ("fednext", {"sets": ["width=8"]}),
+    "claimed for sums": ("fedmf", {"plugins": ["private:epsilon=8"]}),
+    "claimed for uploads": ("fedncf", {"plugins": ["private:epsilon=8,view=local"]}),
+    "claimed by a closed form": ("fedease", {"plugins": ["private:epsilon=8"]}),
+    "claimed with other uploads": ("metamf", {"plugins": ["private"], "sets": ["hidden=8"]}),
     "some take part": ("fedmf", {"participation": 0.5, "rounds": 3}),
 }
 
@@ -324,6 +328,19 @@ def test_the_server_reads_sums_alone_only_where_that_is_claimed(planted):
     rows = {one.parameter: one for one in ledger_of("fedavg", planted, summed).up}
     assert rows["items"].readers == ("server_sum",)
     assert rows["examples"].readers == ("server_each",)
+
+
+def test_a_run_that_claims_privacy_says_what_stands_between(planted):
+    plugins = ["private:epsilon=8"]
+    trainer = Trainer(
+        resolve("fedmf", rounds=3, plugins=plugins), planted.split.train.take(np.arange(USERS))
+    )
+    ledger, stated = trainer.ledger(3), trainer.algorithm.guarantee(trainer.releases)
+    [row] = ledger.up
+    assert row.readers == ("server_sum",)
+    assert row.through == ("dense", "clip:bound=1,order=2", f"gaussian_sum:sigma={stated.noise:g}")
+    assert ledger.releases == row.times_per_client == stated.releases == 3
+    assert "only the sum of a round" in ledger.sentence
 
 
 def test_a_third_party_is_named(planted):

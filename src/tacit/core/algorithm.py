@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from tacit.core.custom import CustomAlgorithm
     from tacit.core.method import Method
     from tacit.core.parts import ColdStart, TableRule, Transform
+    from tacit.core.protection import Protection
+    from tacit.privacy.guarantee import Guarantee
 
 Kind = Literal["composed", "custom", "central"]
 
@@ -71,6 +73,14 @@ class Bound(NamedTuple):
 
     norm: int
     value: float
+
+
+class Noise(NamedTuple):
+    """Independent noise on every entry: of each upload, or once of the sum of an exchange."""
+
+    mechanism: Literal["gaussian", "laplace"]
+    on: Literal["upload", "sum"]
+    scale: float  # standard deviation, or the scale of Laplace noise
 
 
 @dataclass(frozen=True)
@@ -335,9 +345,19 @@ class Algorithm(ABC):
         return ()
 
     @property
+    def protection(self) -> Protection | None:
+        """How the claim of privacy that the method makes is kept; None where it makes none."""
+        return None
+
+    @property
     def channel(self) -> tuple[Transform, ...]:
-        """What uploads pass on their way."""
+        """What uploads pass on their way, the bound and the noise of a claim included."""
         return ()
+
+    def guarantee(self, releases: int) -> Guarantee | None:
+        """What is promised to a user who takes part in so many releases, from the channel as it
+        runs; None where there is no finite epsilon."""
+        return None
 
     @property
     def reads_order(self) -> bool:

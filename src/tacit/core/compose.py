@@ -40,6 +40,7 @@ from tacit.core.fit import check
 from tacit.core.method import Method
 from tacit.core.optim import Optimiser
 from tacit.core.parts import ColdStart, HistoryRows, ServerSideViews, TableRule, Transform
+from tacit.core.protection import DELTA, Protection, promised, vouched_bound
 from tacit.core.types import (
     CONTENT,
     HISTORY_WEIGHT,
@@ -53,6 +54,7 @@ from tacit.core.types import (
     Upload,
 )
 from tacit.data.views import History
+from tacit.privacy.guarantee import Guarantee
 
 # where the server makes the views of items, these travel in the place of the item table
 VIEWS, VIEW_GRADIENTS = "views", "gradients of views"
@@ -231,9 +233,28 @@ class ComposedAlgorithm(Algorithm):
         assert fitting is not None
         return compose(replace(self.method, local=fitting), self.task)
 
-    @property
+    @cached_property
+    def protection(self) -> Protection | None:
+        request = self.method.privacy
+        if request is None:
+            return None
+        bounds = [vouched_bound(link) for link in self.method.channel]
+        own = min((bound.value for bound in bounds if bound is not None), default=None)
+        return Protection.of(request, own, self.task.releases)
+
+    @cached_property
     def channel(self) -> tuple[Transform, ...]:
-        return self.method.channel
+        own = self.method.channel
+        return own if self.protection is None else (*own, *self.protection.links)
+
+    def guarantee(self, releases: int) -> Guarantee | None:
+        """A server that reads tables, or is told how many interactions a client has, learns more
+        than what passes the channel."""
+        told = self.reads_tables is not None or self.tells_examples
+        if told or self.largest_weight is None or self.largest_weight > 1 or not releases:
+            return None
+        delta = DELTA if self.method.privacy is None else self.method.privacy.delta
+        return promised(self.channel, None, releases, delta)
 
     @property
     def tells_examples(self) -> bool:
@@ -483,8 +504,8 @@ class ComposedAlgorithm(Algorithm):
         # the plain sentence of a dense update is not true under noise, nor is its opposite
         speak = [link for link in self.channel if not (noise and "dense" in link.gives)]
         told = [sentence for link in speak if (sentence := link.interpretation())]
-        if noise:
-            told.append("how much the noise hides is not accounted for yet")
+        if noise and self.guarantee(releases=1) is None:
+            told.append("nothing is promised of what the noise hides")
         each = self.reads_tables is not None
         whole = each or self.method.sync.guidance is not None or not self.uploads
         sent = [Sent(name, self.shared[name].count) for name in self.uploads]
@@ -641,7 +662,7 @@ class ComposedAlgorithm(Algorithm):
         if encoder is None or ITEMS not in self.gradients_only or not is_ground(method.sync):
             return None
         bounds = method.local.gradient_clip is not None or any(
-            link.order is not None for link in method.channel
+            link.order is not None for link in self.channel
         )
         if bounds and encoder.placement == "client":
             return None

@@ -20,7 +20,7 @@ from tacit.data.views import TrainView
 from tacit.engines.clients import sample_of, shape_in_state
 from tacit.engines.cold import ColdServer
 from tacit.engines.device import room_on
-from tacit.engines.participation import Participants, everybody
+from tacit.engines.participation import Participants, everybody, most_releases
 from tacit.engines.scoring import Scorer
 from tacit.engines.select import engine_for, scorer_of
 from tacit.engines.state import State, require_clients_memory
@@ -51,6 +51,12 @@ class Trainer:
         if self.algorithm.ranks_unseen:
             self.train = train
             self.algorithm = experiment.method.algorithm(Task.of(train))
+        self.releases = most_releases(
+            self.algorithm, experiment.participation, self.train, experiment.seed, self.rounds
+        )
+        if self.algorithm.protection is not None:
+            planned = Task.of(self.train, self.releases)
+            self.algorithm = experiment.method.algorithm(planned)
         self.engine = engine_for(
             self.algorithm,
             experiment.name,
@@ -220,6 +226,7 @@ class Trainer:
             [self.participants(n).user_P for n in range(1, rounds + 1)],
             everybody(self.train).user_P,
             self._width,
+            self.algorithm.guarantee(self.releases),
         )
 
     @property
