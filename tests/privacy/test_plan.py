@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
+
+import numpy as np
 import pytest
 
 from tacit.errors import TacitError
 from tacit.privacy.guarantee import PrivacyRequest
-from tacit.privacy.plan import MECHANISMS, VIEWS, plan
+from tacit.privacy.plan import FALSE_ALARMS, MECHANISMS, VIEWS, plan
 
 
 def test_fifty_releases_of_noise_twice_the_bound():
@@ -29,6 +33,32 @@ def test_two_give_the_third_and_each_other_back(view, mechanism, epsilon, rounds
         fewer = plan(noise=noise * 0.999, epsilon=epsilon, **fixed).guarantee
         assert fewer.releases < rounds
         assert fewer.epsilon <= epsilon
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"epsilon": 8.0, "rounds": 100},
+        {"epsilon": 1.0, "rounds": 1, "view": "local"},
+        {"epsilon": 2.0, "rounds": 3, "mechanism": "laplace"},
+    ],
+)
+def test_no_test_finds_more_than_the_budget_allows(given):
+    """Power at most e^epsilon times the false alarms, plus delta; and more than guessing."""
+    found = plan(**given)
+    stated, power = found.guarantee, found.found_of_participants
+    assert FALSE_ALARMS < power <= math.exp(stated.epsilon) * FALSE_ALARMS + stated.delta
+    assert power <= 1 - math.exp(-stated.epsilon) * (1 - FALSE_ALARMS - stated.delta)
+
+
+def test_the_power_of_the_best_test_against_draws():
+    """A likelihood-ratio test on the mean of the releases, played."""
+    found = plan(epsilon=2.0, rounds=4).guarantee
+    noise_NT = found.noise * np.random.default_rng(5).standard_normal((200_000, 4))
+    without_N, with_N = noise_NT[::2].mean(1), noise_NT[1::2].mean(1) + found.sensitivity
+    threshold = np.quantile(without_N, 1 - FALSE_ALARMS)
+    power = plan(epsilon=2.0, rounds=4).found_of_participants
+    assert (with_N > threshold).mean() == pytest.approx(power, abs=0.006)
 
 
 def test_the_noise_of_a_plan_is_that_of_a_request():
@@ -86,3 +116,15 @@ def test_the_curve_goes_through_the_plan(given):
 def test_what_makes_no_plan(given, words):
     with pytest.raises(TacitError, match=words):
         plan(**given)
+
+
+def test_the_table_in_the_docs_is_what_plans_say():
+    page = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text(encoding="utf-8")
+    table = page.partition("<!-- plan -->\n")[2].partition("<!-- /plan -->")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()]
+    counts = [int(cell.split()[0]) for cell in rows[0][1:5]]
+    assert [row[0] for row in rows[2:]] == ["20", "8", "4", "2", "1"]
+    for epsilon, *noises, found in rows[2:]:
+        plans = [plan(epsilon=float(epsilon), rounds=count) for count in counts]
+        assert noises == [f"{one.guarantee.noise:.2f}" for one in plans]
+        assert {f"{100 * one.found_of_participants:.1f} %" for one in plans} == {found}

@@ -128,7 +128,7 @@ def show_ledger(
 
 
 def _show_plan(plan: Plan) -> None:
-    from tacit.privacy.plan import NOISE_WORDS
+    from tacit.privacy.plan import FALSE_ALARMS, NOISE_WORDS
 
     stated = plan.guarantee
     many = f"{stated.releases:,} release{_s(stated.releases)} together"
@@ -152,6 +152,10 @@ def _show_plan(plan: Plan) -> None:
         f"bound     {stated.bound:g} in the L{stated.norm} norm, so neighbours are at most "
         f"{stated.sensitivity:g} apart; noise is {plan.multiplier:.4g} times the bound"
     )
+    test, found = "for one person", f"{plan.found_of_participants:.1%} of those who took part"
+    if stated.view == "local":
+        test, found = "between two histories", f"{plan.found_of_participants:.1%} of the others"
+    say(f"attacker  the best test {test}, with {FALSE_ALARMS:.0%} false alarms, finds {found}")
     if plan.users is not None and stated.view == "secure_sum":
         say("note      shares add up to that noise if all users' shares arrive: give the fewest")
         say("          that may be left after drop-outs, less those who may collude")

@@ -13,9 +13,11 @@ from typing import Any, Literal
 from tacit.errors import TacitError, argument, nearest, shown
 from tacit.privacy.accounting import (
     gaussian_noise,
+    gaussian_power,
     gaussian_releases,
     laplace_noise,
     laplace_releases,
+    pure_power,
     require_delta,
     require_epsilon,
 )
@@ -26,6 +28,7 @@ Unknown = Literal["noise", "epsilon", "rounds"]
 VIEWS: tuple[View, ...] = ("secure_sum", "local")
 MECHANISMS: tuple[Mechanism, ...] = ("gaussian", "laplace")
 POINTS = 60  # of the curve of a plan
+FALSE_ALARMS = 0.05  # of the test with which a plan says what its epsilon means
 # for people; a scale of Laplace noise is no standard deviation
 NOISE_WORDS = {"gaussian": "standard deviation", "laplace": "scale"}
 
@@ -97,6 +100,20 @@ class Plan:
         return self.noise_on_sum / self.users
 
     @property
+    def found_of_participants(self) -> float:
+        """The share of participants that the best test finds, if it raises a false alarm for one in
+        twenty of the others: what the whole run can tell of one person, in one number.
+
+        >>> round(plan(epsilon=8, rounds=100).found_of_participants, 3)
+        0.508
+        """
+        stated = self.guarantee
+        if stated.mechanism == "laplace":
+            return pure_power(stated.epsilon, FALSE_ALARMS)
+        mu = math.sqrt(stated.releases) * stated.sensitivity / stated.noise
+        return gaussian_power(mu, FALSE_ALARMS)
+
+    @property
     def curve(self) -> Curve:
         """Noise against epsilon where the noise was wanted; else epsilon against releases."""
         stated, settings = self.guarantee, _Settings.of(self.guarantee)
@@ -128,6 +145,8 @@ class Plan:
             "noise_on_sum": self.noise_on_sum,
             "noise_of_device": self.noise_of_device,
             "noise_on_mean": self.noise_on_mean,
+            "false_alarms": FALSE_ALARMS,
+            "found_of_participants": self.found_of_participants,
             "users": self.users,
             "view": stated.view,
             "adjacency": stated.adjacency,
