@@ -23,6 +23,7 @@ from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
 from tacit.engines.cohort import CohortEngine
+from tacit.engines.cold import ColdServer
 from tacit.engines.custom import CustomEngine
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participation, everybody, most_releases
@@ -413,6 +414,21 @@ def test_a_bound_of_the_channel_is_that_of_the_claim() -> None:
 def test_first_values_cannot_depend_on_data() -> None:
     """What parts see before training: sizes, content, and how often one user sends."""
     assert [field.name for field in fields(Task)] == ["n_users", "n_items", "content", "releases"]
+
+
+def test_a_generator_does_not_ask_who_touched_an_item() -> None:
+    """Its rows depend on the noisy table and on content alone, whatever the histories are."""
+    few = np.minimum(train().positives.item_N, 19)  # the last four items are nobody's
+    views = [train(), replace(train(), positives=Lists(train().positives.start_U1, few))]
+    free = resolve("fedmf", plugins=["ridge"], sets=["backbone.dim=4"]).method
+
+    def made(method: Any, view: TrainView) -> torch.Tensor:
+        algorithm = method.algorithm(Task.of(view, PLANNED))
+        state = LoopEngine(WIDE).start(algorithm, view, seed=0)
+        return ColdServer.of(algorithm, view, seed=0).rows(state, np.arange(5))
+
+    assert not torch.equal(*(made(free, view) for view in views))
+    assert torch.equal(*(made(private(free), view) for view in views))
 
 
 class ReadsEach(FcfAls):

@@ -63,6 +63,7 @@ class CentralMethod:
     weights when they are ranked from, and what is fitted stays as it is."""
 
     composed: ClassVar[None] = None
+    privacy: ClassVar[None] = None  # the server sees every history
     recency: Recency | None = None
 
     @property
@@ -91,6 +92,7 @@ class TrainedCentralMethod:
     """
 
     composed: ClassVar[None] = None
+    privacy: ClassVar[None] = None  # the server sees every history
     runs_on_gpu: ClassVar[bool] = False
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,9 @@ from tacit.engines.state import State, require_clients_memory
 from tacit.errors import TacitError, argument
 from tacit.evaluation.ranking import ScoreBlock
 from tacit.experiment.checkpoint import load_pair, save_state
+from tacit.experiment.claims import guarantee_of
 from tacit.experiment.spec import Experiment
+from tacit.privacy.guarantee import Guarantee
 
 
 class Trainer:
@@ -51,10 +53,7 @@ class Trainer:
         if self.algorithm.ranks_unseen:
             self.train = train
             self.algorithm = experiment.method.algorithm(Task.of(train))
-        self.releases = most_releases(
-            self.algorithm, experiment.participation, self.train, experiment.seed, self.rounds
-        )
-        if self.algorithm.protection is not None:
+        if self.algorithm.protection is not None:  # noise is made for the releases of a user
             planned = Task.of(self.train, self.releases)
             self.algorithm = experiment.method.algorithm(planned)
         self.engine = engine_for(
@@ -98,6 +97,12 @@ class Trainer:
         """How many rounds the run has at most."""
         asked, known = self.experiment.rounds, self.algorithm.max_rounds
         return asked if known is None else min(asked, known)
+
+    @cached_property
+    def releases(self) -> int:
+        """The most releases that any user takes part in; known before training."""
+        known = (self.experiment.participation, self.train, self.experiment.seed, self.rounds)
+        return most_releases(self.algorithm, *known)
 
     @property
     def loss(self) -> float | None:
@@ -214,6 +219,12 @@ class Trainer:
         }
         return {name: value for name, value in found.items() if value is not None}
 
+    def guarantee(self) -> Guarantee | None:
+        """What is promised to everybody who takes part, once all rounds are played."""
+        if not any(link.noisy for link in self.algorithm.channel):
+            return None
+        return guarantee_of(self.experiment, self.algorithm, self.releases)
+
     def disclosure(self) -> Disclosure:
         """What leaves a device."""
         return self.algorithm.disclosure(self._sample)
@@ -226,7 +237,7 @@ class Trainer:
             [self.participants(n).user_P for n in range(1, rounds + 1)],
             everybody(self.train).user_P,
             self._width,
-            self.algorithm.guarantee(self.releases),
+            self.guarantee(),
         )
 
     @property

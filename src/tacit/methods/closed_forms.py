@@ -268,9 +268,12 @@ class FedEase(CustomMethod):
         return data.real_H[:, None] * received[WEIGHT][data.history_H]
 
     def interpretation(self) -> list[str]:
+        counts = "how many clients have each pair of items"
+        if self.scale == "norm":
+            counts += ", each client scaled to norm 1"
         return [
-            "only the sum of the uploads is used: under secure aggregation the server reads how "
-            "many clients have each pair of items, and no client's own pairs",
+            f"only the sum of the uploads is used: under secure aggregation the server reads "
+            f"{counts}, and no client's own pairs",
             "without secure aggregation it reads a client's history in full",
         ]
 
