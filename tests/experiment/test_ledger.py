@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
@@ -13,18 +14,21 @@ import torch
 from safetensors.torch import save
 
 from tacit.core.algorithm import Algorithm, ClientData, ClientState, Exchange, Update
+from tacit.core.fit import CompositionError
 from tacit.core.ledger import Ledger
-from tacit.core.types import Params
+from tacit.core.types import Params, Task
 from tacit.data.views import TrainView
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participation, everybody
 from tacit.experiment.prepare import Prepared, prepare
+from tacit.experiment.record import Privacy
 from tacit.experiment.resolve import resolve
 from tacit.experiment.trainer import Trainer
 from tacit.methods import METHODS
 from tacit.privacy.guarantee import Guarantee
 
 USERS, ROUNDS = 4, 2
+SMALLER = {"metamf": {"sets": ["hidden=8"]}}  # the server is all that is large in it
 
 
 class Captured(NamedTuple):
@@ -100,7 +104,7 @@ def untouched() -> Prepared:
 
 def run_of(name: str, data: tuple[Prepared, Prepared], tap: type[Tapped] = Tapped, **more) -> Run:
     """Some rounds of a method on the reference engine, with every message captured."""
-    experiment = resolve(name, **{"rounds": ROUNDS, **more})
+    experiment = resolve(name, **{"rounds": ROUNDS, **SMALLER.get(name, {}), **more})
     prepared = data[experiment.protocol.split.is_cold]
     trainer = Trainer(experiment, prepared.split.train.take(np.arange(USERS)))
     algorithm, train = trainer.algorithm, trainer.train
@@ -183,7 +187,7 @@ MORE = {  # what no method of the list has by itself
     "claimed for sums": ("fedmf", {"plugins": ["private:epsilon=8"]}),
     "claimed for uploads": ("fedncf", {"plugins": ["private:epsilon=8,view=local"]}),
     "claimed by a closed form": ("fedease", {"plugins": ["private:epsilon=8"]}),
-    "claimed with other uploads": ("metamf", {"plugins": ["private"], "sets": ["hidden=8"]}),
+    "claimed with other uploads": ("metamf", {"plugins": ["private"]}),
     "some take part": ("fedmf", {"participation": 0.5, "rounds": 3}),
 }
 
@@ -220,7 +224,7 @@ def agrees_with_cost_and_disclosure(trainer: Trainer, ledger: Ledger) -> None:
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "local_only"])
 def test_a_client_needs_nothing_else_than_it_was_sent(planted, untouched, name):
     """An update from the parameters of the ledger alone is the same, bit for bit."""
-    experiment = resolve(name, rounds=1)
+    experiment = resolve(name, rounds=1, **SMALLER.get(name, {}))
     prepared = (planted, untouched)[experiment.protocol.split.is_cold]
     trainer = Trainer(experiment, prepared.split.train.take(np.arange(2)))
     algorithm = trainer.algorithm
@@ -362,6 +366,9 @@ def test_links_of_the_channel_are_named_with_their_settings(planted):
     plugins = ["clip:bound=1", "gaussian:sigma=0.1"]
     [row] = ledger_of("fedmf", planted, plugins=plugins).up
     assert row.through == ("dense", "clip:bound=1,order=2", "gaussian:sigma=0.1")
+    [row] = ledger_of("fedease", planted, plugins=["private"]).up
+    assert row.through[0] == "own bound:bound=1,order=2"
+    assert row.through[1].startswith("gaussian_sum:sigma=")
     tables = ledger_of("cofedrec", planted).up
     assert tables[0].through == ()  # a server that reads tables reads them as they are
 
@@ -384,3 +391,65 @@ def test_the_sentence_of_a_ledger(planted):
     said = ledger_of("fedease", planted).sentence
     assert said.startswith("A client sent once, all clients together 921,600 bytes")
     assert said.endswith("which these can read: the server, each upload.")
+
+
+# The two sentences of a report: what is guaranteed, and what the server can read
+
+CLAIMS = {"": [], "sums": ["private:epsilon=8"], "uploads": ["private:epsilon=8,view=local"]}
+
+
+def can_keep_a_claim(name: str) -> bool:
+    """Whether clients send, and nobody needs to read single messages."""
+    algorithm = resolve(name).method.algorithm(Task(n_users=4, n_items=6))
+    alone = algorithm.central is not None or algorithm.reads_tables is not None
+    return not alone and not algorithm.third_party and algorithm.releases(1) > 0
+
+
+@pytest.mark.parametrize("claim", CLAIMS)
+@pytest.mark.parametrize("name", METHODS)
+def test_what_a_report_says_of_privacy_agrees_with_the_ledger(planted, untouched, name, claim):
+    if claim and not can_keep_a_claim(name):
+        with pytest.raises(CompositionError):
+            resolve(name, rounds=2, plugins=CLAIMS[claim])
+        return
+    experiment = resolve(name, rounds=2, plugins=CLAIMS[claim], **SMALLER.get(name, {}))
+    prepared = (planted, untouched)[experiment.protocol.split.is_cold]
+    trainer = Trainer(experiment, prepared.split.train.take(np.arange(USERS)))
+    privacy = Privacy.of(trainer.guarantee(), trainer.disclosure().sentences())
+    ledger = trainer.ledger(trainer.rounds)
+
+    # the first sentence
+    assert privacy.guaranteed == bool(claim)
+    assert (privacy.text == "no guarantee") == (not claim)
+    view = {"": None, "sums": "secure_sum", "uploads": "local"}[claim]
+    assert privacy.view == view
+    reader = "server_sum" if view == "secure_sum" else "server_each"
+    others = {"third_party_each"} if name == "fedpergnn" else set()
+    assert {one for row in ledger.up for one in row.readers} in ({reader} | others, set())
+    noisy = [row for row in ledger.up if any("gaussian" in link for link in row.through)]
+    assert noisy == ([*ledger.up] if claim else [])
+    if claim:
+        assert privacy.epsilon == pytest.approx(8.0)
+        assert privacy.releases == ledger.releases > 0
+
+    # the second
+    first, *more = privacy.server_reads
+    if not ledger.up:
+        assert privacy.server_reads == ("nothing leaves the device",)
+        return
+    named = re.findall(r"(?:^a client sends |\), )([^(]+?) \(", first)
+    assert sorted(named) == sorted({one.parameter for one in ledger.up} - {"examples"})
+    for row in ledger.up:
+        told = re.search(rf"(?:^a client sends |, ){re.escape(row.parameter)} \(([^)]*)\)", first)
+        if row.parameter == "examples":
+            assert "the server is told how many interactions a client has" in more
+            continue
+        assert told is not None
+        assert ("rows outside of the history are zero" in told[1]) == row.by_history
+        assert ("private values" in told[1]) == row.private
+    every = "the server reads every single upload, so a sum would not be enough"
+    assert (every in more) == (trainer.disclosure().reads == "each")
+    told_examples = any("told how many" in sentence for sentence in more)
+    assert ("examples" in {one.parameter for one in ledger.up}) == told_examples
+    if claim == "uploads":  # what an upload tells without noise is not what the server reads
+        assert not any("reads a client's" in sentence or "touched" in sentence for sentence in more)

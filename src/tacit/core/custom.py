@@ -398,16 +398,20 @@ class CustomAlgorithm(Algorithm):
     def disclosure(self, sample: Callable[[], Sample]) -> Disclosure:
         """All that the method declares to send, whether or not one client sent it in one round."""
         method, change = self.method, sample().update.upload.change
+        noises = [link.noise for link in self.channel]
+        # noise on each upload fills rows that were zero, and hides what they would tell
+        hidden = any(noise is not None and noise.on == "upload" for noise in noises)
         sent = tuple(
             Sent(
                 name,
                 self._count(name, change[name]) if name in change else self.shared[name].count,
-                name in method.row_parameters,
+                name in method.row_parameters and not hidden,
                 name in method.sends_private,
             )
             for name in sorted(self.uploads)
         )
-        told = (*method.interpretation(), *(link.interpretation() for link in self.channel))
+        own = () if hidden else method.interpretation()
+        told = (*own, *(link.interpretation() for link in self.channel))
         return Disclosure(sent, method.reads, interpretation=told) if sent else Disclosure()
 
     def traffic(

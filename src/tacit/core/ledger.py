@@ -181,8 +181,7 @@ def _up(
     sample: Callable[[], Sample],
 ) -> Crossing:
     told = {sent.name: sent for sent in disclosed.sent}
-    whole = name == OWN_ITEMS and algorithm.reads_tables is not None
-    channel = () if whole or name == EXAMPLES else algorithm.channel
+    as_it_is = name == OWN_ITEMS and algorithm.reads_tables is not None
     total = int(times_U.sum()) * parcel.size
     if parcel.shape is None:  # clients differ, and all of them sent once
         total = 8 * sample().interactions
@@ -199,11 +198,20 @@ def _up(
         int(times_U.sum()),
         int(times_U.max(initial=0)),
         total,
-        tuple(spelled(link) for link in channel),
+        () if as_it_is or name == EXAMPLES else _through(algorithm),
         readers,
         name in told and told[name].by_history,
         name in told and told[name].private,
     )
+
+
+def _through(algorithm: Algorithm) -> tuple[str, ...]:
+    """The links of the channel; before them the bound that a custom method has by itself."""
+    links = tuple(spelled(link) for link in algorithm.channel)
+    if algorithm.custom is None or algorithm.bound is None:
+        return links
+    norm, value = algorithm.bound
+    return (f"own bound:bound={value:g},order={norm}", *links)
 
 
 def _down(
