@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tacit.cli.privacy import plan_figure
 from tacit.errors import TacitError
 from tacit.privacy.guarantee import PrivacyRequest
 from tacit.privacy.plan import FALSE_ALARMS, MECHANISMS, VIEWS, plan
@@ -91,6 +92,8 @@ def test_the_curve_goes_through_the_plan(given):
     assert min(ys) < curve.at[1] < max(ys)
     rises = curve.x == "releases"
     assert list(ys) == sorted(ys, reverse=not rises)
+    (axes,) = plan_figure(plan(**given)).axes
+    assert axes.lines[1].get_xydata().tolist() == [list(curve.at)]
 
 
 @pytest.mark.parametrize(
