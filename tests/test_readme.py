@@ -47,12 +47,20 @@ def test_the_python_example_runs_and_runs_again(
     assert {path: path.stat().st_mtime_ns for path in stamps} == stamps  # nothing trained again
 
 
-def test_no_guarantee_is_promised_before_results_state_one(tmp_path: Path) -> None:
-    opening = README[: README.index("## Start")]
-    record = run(resolve("popularity"), tmp_path / "one")
-    stated = record.privacy.guaranteed
-    assert ("simulator, no formal guarantee yet" in opening) != stated
-    assert stated or "bounded" not in opening
+def test_the_opening_says_who_has_a_guarantee_and_who_has_none(tmp_path: Path) -> None:
+    """With the plug-in that it names a run states one; a run without says what it quotes."""
+    opening = " ".join(README[: README.index("## Start")].split())
+    named = re.search(r"A run with `--with (\w+)` .*states a guarantee", opening)
+    quoted = re.search(r'where none holds, .* say "([a-z ]+)"', opening)
+    assert named
+    assert quoted
+    claimed = run(resolve("fedmf", rounds=2, plugins=[named[1]]), tmp_path / "one").privacy
+    assert claimed.guaranteed
+    assert claimed.epsilon is not None
+    for name in ("fedmf", "popularity"):
+        record = run(resolve(name, rounds=2), tmp_path / name)
+        assert record.privacy.text == quoted[1]
+    assert "This is a simulator" in opening
 
 
 def test_the_speed_in_words_is_the_measured_one() -> None:

@@ -96,6 +96,7 @@ def test_purposes_have_numbers_of_their_own() -> None:
         "COLD": 14,
         "HISTORY_ORDER": 15,
         "NETWORK_DROPOUT": 20,
+        "PRIVATE_NOISE": 21,
     }
 
 

@@ -31,6 +31,7 @@ SWAP = 13
 COLD = 14
 HISTORY_ORDER = 15
 NETWORK_DROPOUT = 20  # entries of a network that are left out of a training step
+PRIVATE_NOISE = 21  # on sums, under a claim of privacy
 
 # numba turns int64 + uint64 into float64, so every constant is an unsigned 64-bit one.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

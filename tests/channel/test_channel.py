@@ -9,7 +9,7 @@ import torch
 from tacit.experiment.prepare import prepare
 from tacit.experiment.resolve import resolve
 from tacit.experiment.trainer import Trainer
-from tacit.parts.channel import Clip, Dense, Gaussian, Laplace
+from tacit.parts.channel import Clip, Dense, Gaussian, GaussianSum, Laplace
 from tacit.testing import ChannelTests
 
 
@@ -28,6 +28,12 @@ class TestClipL1(ChannelTests):
 class TestGaussian(ChannelTests):
     link = Gaussian(sigma=0.3)
     neutral = Gaussian(sigma=0.0)
+    before = (Dense(), Clip(bound=1.0))
+
+
+class TestGaussianSum(ChannelTests):
+    link = GaussianSum(sigma=0.3)
+    neutral = GaussianSum(sigma=0.0)
     before = (Dense(), Clip(bound=1.0))
 
 
@@ -51,7 +57,18 @@ def test_noise_of_a_sum_has_the_variance_of_n_clients(link, variance) -> None:
     assert abs(total.mean()) < 0.05
 
 
-@pytest.mark.parametrize("battery", [TestClip, TestClipL1, TestGaussian, TestLaplace])
+def test_noise_of_a_sum_does_not_grow_with_the_clients() -> None:
+    one, nine = (
+        GaussianSum(sigma=0.5).add_noise(np.zeros(40_000), n, np.random.default_rng(0))
+        for n in (1, 9)
+    )
+    assert np.array_equal(one, nine)
+    assert np.std(one) == pytest.approx(0.5, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "battery", [TestClip, TestClipL1, TestGaussian, TestGaussianSum, TestLaplace]
+)
 def test_a_neutral_link_takes_no_sentence_away(battery) -> None:
     """What the server can read stands as long as nothing hides it, whatever a link is called."""
     experiment = resolve("fedmf", rounds=1)

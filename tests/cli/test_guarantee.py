@@ -11,11 +11,29 @@ import pytest
 from tacit.study.sweep import sweep
 from tacit.study.sweep_files import sweep_chart, sweep_map
 
-WORDS = "no guarantee"
+NOTHING = "no guarantee"
+UNCOVERED = "; the choice on validation is not covered"
 NOISY = {
     "laplace": ("fedmf", "--with", "laplace:scale=0.1"),
     "gaussian": ("fedmf", "--with", "clip:bound=1", "--with", "gaussian:sigma=0.1"),
     "noise of a custom method": ("fedpergnn", "--set", "laplace=0.1"),
+    "private": ("fedease", "--with", "private:epsilon=4"),
+}
+LOCAL = "against a server that sees every upload and its sender"
+SUM = "against a server that sees the sum of each round and who took part"
+# the words of one round, and of two
+WORDS = {
+    "laplace": (NOTHING, NOTHING),
+    "gaussian": (
+        f"user-level ε = 284.4, δ = 1e-05 over 1 release, {LOCAL}{UNCOVERED}",
+        f"user-level ε = 519.7, δ = 1e-05 over 2 releases, {LOCAL}{UNCOVERED}",
+    ),
+    "noise of a custom method": (NOTHING, NOTHING),
+    "private": (f"user-level ε = 4, δ = 1e-05 over 1 release, {SUM}",) * 2,
+}
+SHORT = {
+    "gaussian": "user-level ε = 284.4, δ = 1e-05, local, choice uncovered",
+    "private": "user-level ε = 4, δ = 1e-05, secure sum",
 }
 
 
@@ -34,26 +52,31 @@ def test_one_run_and_runs_side_by_side(tacit, small, noise):
     command = ("train", *NOISY[noise], *small, "--rounds", 1, "--out", "noisy")
     said = tacit(*command)
     assert said.code == 0, said.err
-    assert line_with(said.out, "privacy").startswith(f"privacy   {WORDS}: ")
-    assert f"privacy: <b>{WORDS}</b>" in Path("noisy", "report.html").read_text(encoding="utf-8")
+    words, short = WORDS[noise][0], SHORT.get(noise, NOTHING)
+    assert line_with(said.out, "privacy").startswith(f"privacy   {words}: ")
+    assert ("claim     " in said.out) == (words != NOTHING)
+    assert f"privacy: <b>{words}</b>" in Path("noisy", "report.html").read_text(encoding="utf-8")
     assert tacit("train", "popularity", *small, "--out", "plain").code == 0
     name = NOISY[noise][0]
 
     said = tacit("compare", "plain", "noisy", "--out", "both")
     assert said.code == 0, said.err
-    assert name in line_with(said.out, "privacy", WORDS)
+    assert name in line_with(said.out, "privacy", words)
+    assert ("Validation chose no round of fedease" in said.out) == (noise == "private")
     stored = json.loads(Path("both", "compare.json").read_text())
-    assert [row["privacy"] for row in stored["rows"]] == [WORDS, WORDS]
-    assert WORDS in line_with(Path("both", "compare.md").read_text(), f"| {name}")
+    assert [row["privacy"] for row in stored["rows"]] == [NOTHING, words]
+    assert words in line_with(Path("both", "compare.md").read_text(), f"| {name}")
 
     said = tacit("analyse", "cost", "plain", "noisy", "--out", "cost")
     assert said.code == 0, said.err
-    assert WORDS in line_with(said.out, f"note      {name}")
+    assert words in line_with(said.out, f"note      {name}")
     for table in ("cost.csv", "cost-wire.csv"):
-        assert [row["privacy"] for row in rows_of(Path("cost", table))] == [WORDS, WORDS]
+        assert [row["privacy"] for row in rows_of(Path("cost", table))] == [NOTHING, short]
 
-    assert line_with(tacit("evaluate", "noisy").out, "privacy") == f"privacy   {WORDS}"
-    assert json.loads(tacit("evaluate", "noisy", "--json").out)["privacy"]["guarantee"] == "none"
+    assert line_with(tacit("evaluate", "noisy").out, "privacy") == f"privacy   {words}"
+    told = json.loads(tacit("evaluate", "noisy", "--json").out)["privacy"]
+    assert told["guarantee"] == ("none" if words == NOTHING else words)
+    assert (told["epsilon"] is None) == (words == NOTHING)
 
 
 @pytest.mark.parametrize("noise", NOISY)
@@ -61,14 +84,16 @@ def test_a_sweep(tacit, small, noise):
     over = ("--over", "rounds=1,2")
     said = tacit("sweep", *NOISY[noise], *small, *over, "--out", "grid")
     assert said.code == 0, said.err
-    assert line_with(said.out, "privacy") == f"privacy   {WORDS}"
-    assert [row["privacy"] for row in rows_of(Path("grid", "sweep.csv"))] == [WORDS, WORDS]
+    chosen = "; the choice among these settings is not covered"
+    told = "; ".join(dict.fromkeys(WORDS[noise])) + (chosen if noise in SHORT else "")
+    assert line_with(said.out, "privacy") == f"privacy   {told}"
+    assert [row["privacy"] for row in rows_of(Path("grid", "sweep.csv"))] == [*WORDS[noise]]
     again = json.loads(tacit("sweep", *NOISY[noise], *small, *over, "--out", "grid", "--json").out)
-    assert [row["privacy"] for row in again["rows"]] == [WORDS, WORDS]
+    assert [row["privacy"] for row in again["rows"]] == [*WORDS[noise]]
 
 
 def test_the_figures_of_a_sweep(tmp_path):
     over = ["channel.1.scale=0,0.1", "local.epochs=1,2"]
     table = sweep("fedmf", over, tmp_path, rounds=1, plugins=["laplace"])
     for figure in (sweep_chart(table), sweep_map(table)):
-        assert f"Privacy: {WORDS}." in " ".join(figure.get_supxlabel().split())
+        assert f"Privacy: {NOTHING}." in " ".join(figure.get_supxlabel().split())

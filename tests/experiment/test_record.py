@@ -21,6 +21,7 @@ from tacit.experiment.record import RECORD_FORMAT, Privacy, RunRecord, schema_te
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
 from tacit.experiment.sealed import DamagedError
+from tacit.privacy.guarantee import Guarantee
 
 HERE = Path(__file__).parent
 DOCS = HERE.parents[1] / "docs"
@@ -99,11 +100,12 @@ def test_it_prints_on_a_screen(folders: dict[str, RunFolder], kind: str) -> None
 
 def test_without_a_guarantee_there_are_no_numbers_of_one() -> None:
     reads = ("nothing leaves the device",)
-    for number in ({"epsilon": 1.0}, {"delta": 1e-5}, {"view": "server"}):
-        with pytest.raises(ValidationError, match="belong to a guarantee"):
+    for number in ({"epsilon": 1.0}, {"delta": 1e-5}, {"view": "local"}, {"releases": 3}):
+        with pytest.raises(ValidationError, match="belongs to a guarantee"):
             Privacy(server_reads=reads, **number)  # type: ignore[arg-type]
-    stated = Privacy(guarantee="user level", epsilon=1.0, view="server", server_reads=reads)
-    assert stated.text == "user level, ε = 1"
+    stated = Privacy.of(Guarantee.laplace("local", 1.0, 4.0, 10), reads)
+    assert (stated.epsilon, stated.delta, stated.view) == (5.0, 0.0, "local")
+    assert stated.text.startswith("user-level ε = 5, δ = 0 over 10 releases, against a server")
 
 
 # Files of older versions.
@@ -119,8 +121,9 @@ def test_files_of_format_2_are_read(path: Path) -> None:
     sentence, privacy = old.pop("engine"), old.pop("privacy")
     assert {key: now[key] for key in old} == old | {"format": RECORD_FORMAT}
     assert now["engine"]["text"] == sentence
-    assert now["privacy"] == privacy | {"view": None}
-    added = {"kind", "device", "cautions", "engine", "privacy", "order"}
+    assert {key: now["privacy"][key] for key in privacy} == privacy
+    assert {now["privacy"][key] for key in now["privacy"].keys() - privacy.keys()} == {None}
+    added = {"kind", "device", "cautions", "engine", "privacy", "order", "ledger"}
     assert now.keys() == old.keys() | added
 
 
@@ -141,6 +144,15 @@ def test_older_engines_are_told_by_their_sentences() -> None:
     assert record.device == "cuda"
     expected = EnginePath("cohort", blocks, None, "a reason (of two)", scoring="linear")
     assert record.engine == expected
+
+
+def test_files_of_format_4_have_no_guarantee(folders: dict[str, RunFolder]) -> None:
+    found = json.loads(folders["composed"].result_file.read_bytes())
+    known = ("guarantee", "epsilon", "delta", "view", "server_reads")
+    found["privacy"] = {key: found["privacy"][key] for key in known}
+    record = RunRecord.of_json(json.dumps({**found, "format": 4}).encode())
+    assert record == folders["composed"].record()
+    assert record.privacy.text == "no guarantee"
 
 
 def test_files_of_format_3_say_nothing_of_order(folders: dict[str, RunFolder]) -> None:
@@ -179,7 +191,7 @@ def test_cautions_of_older_files_are_found_in_them() -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"format": 5}, "it is of format 5, which a newer version of tacit wrote"),
+        ({"format": 6}, "it is of format 6, which a newer version of tacit wrote"),
         ({"format": "two"}, "format: input should be a valid integer"),
         ({"seed": "0"}, "seed: input should be a valid integer"),
         ({"surprise": 1}, "surprise: extra inputs are not permitted"),

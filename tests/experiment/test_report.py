@@ -27,10 +27,11 @@ from tacit.experiment.interpretation import (
     interpret,
     main_columns,
 )
-from tacit.experiment.record import RunRecord
+from tacit.experiment.record import Privacy, RunRecord
 from tacit.experiment.report import write_report
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
+from tacit.privacy.guarantee import Guarantee
 from tacit.testing.synthetic import ragged
 
 VOID = {"meta", "line", "circle", "polyline", "br", "link"}
@@ -353,12 +354,25 @@ def test_kinds_of_items_that_nobody_has_and_diverged_training(
 
 
 def test_a_guarantee_is_stated_with_its_numbers(runs: dict[str, Path], tmp_path: Path) -> None:
-    stated = "user-level differential privacy"
-    record = changed(record_of(runs["noise"]), "privacy", "guarantee", to=stated)
-    record = changed(record, "privacy", "epsilon", to=4.5)
-    record = changed(record, "privacy", "delta", to=1e-5)
+    stated = Guarantee.gaussian("secure_sum", bound=1.0, noise=2.0, releases=50, delta=1e-5)
+    told = Privacy.of(stated, record_of(runs["noise"]).privacy.server_reads)
+    record = changed(record_of(runs["noise"]), "privacy", to=json.loads(told.json_text))
     _, text, _ = read(write_report(copied(runs["noise"], tmp_path / "one", record)))
-    assert "user-level differential privacy, ε = 4.5, δ = 1e-05." in text
+    assert f"{stated.text}." in text
+    assert "user-level ε = 20.68, δ = 1e-05 over 50 releases" in text
+    for fact in (
+        "View secure sum",
+        "Neighbours one user's contributions, or nothing in their place",
+        "Mechanism gaussian",
+        "One user adds at most (norm 2) 1",
+        "Sensitivity 1",
+        "Noise 2",
+        "Releases of one user, at most 50",
+        "ε of one release 1.993",
+        "ε of all, at δ = 1e-05 20.68",
+        *(told.assumes or ()),
+    ):
+        assert fact in text
     assert "no guarantee" not in text.lower()
 
 

@@ -491,7 +491,7 @@ def test_what_the_server_can_read_is_said_with_and_without_noise(tmp_path: Path)
     assert noisy.privacy.server_reads == (
         sent,
         "Laplace noise, scale 0.1 per entry and client",
-        "how much the noise hides is not accounted for yet",
+        "nothing is promised of what the noise hides",
     )
 
 

@@ -32,7 +32,7 @@ from tacit.experiment.prepare import prepare
 from tacit.experiment.resolve import resolve
 from tacit.experiment.trainer import Trainer
 from tacit.parts.backbones import DotProduct, LinearHead, MlpHead, NeuralMf, SharedMlp
-from tacit.parts.channel import Clip, Dense, Gaussian, Laplace
+from tacit.parts.channel import Clip, Dense, Gaussian, GaussianSum, Laplace
 from tacit.parts.clusters import ClusterMean
 from tacit.parts.contrast import GroupKept
 from tacit.parts.graph import GraphMean
@@ -92,6 +92,9 @@ PLACES: dict[str, Method] = {
     ),
     "clipped": Method(DotProduct(4), local=JOINT, channel=(Dense(), Clip(0.5))),
     "gaussian": Method(DotProduct(4), local=JOINT, channel=(Dense(), Clip(0.5), Gaussian(0.1))),
+    "gaussian sum": Method(
+        DotProduct(4), local=JOINT, channel=(Dense(), Clip(0.5), GaussianSum(0.1))
+    ),
     "laplace": Method(DotProduct(4), local=JOINT, channel=(Dense(), Laplace(0.1))),
     "neural mf": Method(NeuralMf(4, (3, 2)), local=JOINT),
     "pairwise": Method(DotProduct(4), local=JOINT, objective=PairwiseRanking()),
@@ -193,6 +196,7 @@ BEHAVIOURS: dict[str, dict[str, Override]] = {
     "dense": NOISE,
     "clip": {"factor": scaled(0.5), "add_noise": scaled(0.9)},
     "gaussian": NOISE,
+    "gaussian_sum": NOISE,
     "laplace": NOISE,
     "mean": {"step": halfway, "weight": by_examples},
     "server_steps": {

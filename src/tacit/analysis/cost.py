@@ -50,7 +50,7 @@ def cost(runs: Sequence[FinishedRun]) -> Finding:
             counted = (None, None, measured.client_bytes, peak, once)
         elif run.algorithm.reads_content:
             sentences.append(_fused(run))
-        privacy = run.record.privacy.text
+        privacy = run.record.privacy.short
         who = (run.name, dataset_name(run.experiment.data.name, data), privacy)
         held.append((*who, *counted[:4]))
         sent.append(

@@ -35,7 +35,7 @@ def twin_alone(subject: Subject) -> tuple[Method, str] | None:
         return None
     method = subject.experiment.method.composed
     if method is not None:
-        own = replace(method, sync=Isolated(), channel=(Dense(),), server=Mean())
+        own = replace(method, sync=Isolated(), channel=(Dense(),), server=Mean(), privacy=None)
         try:
             compose(own, Task(n_users=1, n_items=1))
         except TacitError:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli import attack, data
+from tacit.cli import attack, data, privacy
 from tacit.cli.add_items import add_items
 from tacit.cli.analyse import analyse
 from tacit.cli.audit import audit
@@ -49,6 +49,7 @@ app.command("add-items")(add_items)
 app.command("compare")(compare)
 app.command("audit")(audit)
 app.add_typer(attack.app, name="attack")
+app.add_typer(privacy.app, name="privacy")
 app.command("sweep")(sweep)
 app.command("analyse")(analyse)
 app.add_typer(data.app, name="data")

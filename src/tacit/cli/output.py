@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from tacit.experiment.record import RunRecord
+    from tacit.experiment.record import Privacy, RunRecord
 
 
 # Where commands write: results to stdout, everything else to stderr.
@@ -171,6 +171,19 @@ def _beside(record: RunRecord) -> list[str]:
     return [f"cold      {'; '.join(told)}"]
 
 
+def _claimed(privacy: Privacy) -> list[str]:
+    """What a guarantee is made of, and what it takes for granted."""
+    if not privacy.guaranteed:
+        return []
+    norm = "sum of absolute values" if privacy.norm == 1 else "norm"
+    return [
+        f"claim     {privacy.adjacency}; {privacy.mechanism} noise {privacy.noise:.4g} on uploads "
+        f"of {norm} {privacy.bound:.4g}, sensitivity {privacy.sensitivity:.4g}, ε = "
+        f"{privacy.epsilon_per_release:.4g} per release, {privacy.releases} in all",
+        f"assumes   {'; '.join(privacy.assumes or ())}",
+    ]
+
+
 def lines_of_result(record: RunRecord) -> list[str]:
     """What must be known beside the numbers: where they come from, what they cost, who can read."""
     from tacit.experiment.interpretation import about_unseen
@@ -192,6 +205,7 @@ def lines_of_result(record: RunRecord) -> list[str]:
         f"bytes     {bytes_text(cost.bytes_up)} up and {bytes_text(cost.bytes_down)} down "
         f"per client{often}, {bytes_text(cost.bytes_total_to_selected_round)} in all",
         f"privacy   {privacy.text}: {'; '.join(privacy.server_reads)}",
+        *_claimed(privacy),
         f"engine    {record.engine.text}, {record.seconds:.1f} s",
         *(f"note      {note}" for note in record.notes),
     ]

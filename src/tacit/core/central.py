@@ -22,6 +22,7 @@ from tacit.core.algorithm import (
     Draws,
     Exchange,
     Kind,
+    Parcel,
     Sample,
     Sent,
     ServerState,
@@ -62,6 +63,7 @@ class CentralMethod:
     weights when they are ranked from, and what is fitted stays as it is."""
 
     composed: ClassVar[None] = None
+    privacy: ClassVar[None] = None  # the server sees every history
     recency: Recency | None = None
 
     @property
@@ -90,6 +92,7 @@ class TrainedCentralMethod:
     """
 
     composed: ClassVar[None] = None
+    privacy: ClassVar[None] = None  # the server sees every history
     runs_on_gpu: ClassVar[bool] = False
 
     @property
@@ -207,8 +210,19 @@ class CentralAlgorithm(Algorithm):
     def step(self, server: ServerState, total: Total, round_number: int) -> ServerState:
         raise NotImplementedError("a central method is fitted on histories: see `fit`")
 
-    def releases(self, rounds: int) -> int:
-        return min(rounds, 1)  # a history is sent once
+    def sends(self, round_number: int) -> bool:
+        return round_number == 1  # a history is sent once
+
+    def uploaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> dict[str, Parcel]:
+        mean = round(8 * sample().interactions / self.task.n_users)
+        return {HISTORY: Parcel(None, mean)} if exchange.sends else {}
+
+    def downloaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> dict[str, Parcel]:
+        return {}
 
     def disclosure(self, sample: Callable[[], Sample]) -> Disclosure:
         sent = Sent(HISTORY, round(sample().interactions / self.task.n_users))  # a mean length

@@ -70,7 +70,7 @@ def local_update(
     }
     return Update(
         private={name: p[name] for name in algorithm.model_parameters if name in private},
-        upload=through_channel(algorithm.method.channel, Upload(item_R, change)),
+        upload=through_channel(algorithm.channel, Upload(item_R, change)),
         rows={name: p[name] for name in row_parameters},
         optimizer={f"{name}/{key}": v for name in states for key, v in states[name].items()},
         loss_sum=loss_sum,
@@ -183,7 +183,7 @@ def table_upload(algorithm: ComposedAlgorithm, shared: Params, client: ClientSta
     """How a personal table differs from the last global one."""
     every = torch.arange(algorithm.task.n_items)
     change = {ITEMS: client.parameters[OWN_ITEMS] - shared[ITEMS]}
-    return through_channel(algorithm.method.channel, Upload(every, change))
+    return through_channel(algorithm.channel, Upload(every, change))
 
 
 def guide_client(

@@ -142,6 +142,8 @@ def _decode_table(plain: dict[str, Any], kind: Any, where: str) -> Any:
             ending = nearest(str(name), PARTS)
             raise TacitError(f"Unknown part {shown(name)} at {where or 'top'}; {ending}")
         slot, kind = kind, PARTS[name]
+    else:
+        kind = _one_table(kind)
     if not is_dataclass(kind):
         raise TacitError(
             f"{where or 'The value'} is a table; add the key 'part' to say which part."
@@ -165,6 +167,12 @@ def _decode_table(plain: dict[str, Any], kind: Any, where: str) -> Any:
             f"{where or 'The value'} cannot be {name!r}: that is another kind of part."
         )
     return value
+
+
+def _one_table(kind: Any) -> Any:
+    """The only class of tables among the types of a place, which then needs no name there."""
+    tables: list[Any] = [inner for inner in typing.get_args(kind) if is_dataclass(inner)]
+    return tables[0] if len(tables) == 1 and part_name(tables[0]) is None else kind
 
 
 def _fits(value: Any, slot: Any) -> bool:

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tacit.core.algorithm import (
+    EXAMPLES,
     FIT,
     GUIDE,
     TABLES,
@@ -25,6 +26,7 @@ from tacit.core.algorithm import (
     Draws,
     Exchange,
     Kind,
+    Parcel,
     Sample,
     Sent,
     ServerState,
@@ -38,6 +40,7 @@ from tacit.core.fit import check
 from tacit.core.method import Method
 from tacit.core.optim import Optimiser
 from tacit.core.parts import ColdStart, HistoryRows, ServerSideViews, TableRule, Transform
+from tacit.core.protection import DELTA, Protection, promised, vouched_bound
 from tacit.core.types import (
     CONTENT,
     HISTORY_WEIGHT,
@@ -51,6 +54,10 @@ from tacit.core.types import (
     Upload,
 )
 from tacit.data.views import History
+from tacit.privacy.guarantee import Guarantee
+
+# where the server makes the views of items, these travel in the place of the item table
+VIEWS, VIEW_GRADIENTS = "views", "gradients of views"
 
 
 @dataclass(frozen=True)
@@ -226,9 +233,28 @@ class ComposedAlgorithm(Algorithm):
         assert fitting is not None
         return compose(replace(self.method, local=fitting), self.task)
 
-    @property
+    @cached_property
+    def protection(self) -> Protection | None:
+        request = self.method.privacy
+        if request is None:
+            return None
+        bounds = [vouched_bound(link) for link in self.method.channel]
+        own = min((bound.value for bound in bounds if bound is not None), default=None)
+        return Protection.of(request, own, self.task.releases)
+
+    @cached_property
     def channel(self) -> tuple[Transform, ...]:
-        return self.method.channel
+        own = self.method.channel
+        return own if self.protection is None else (*own, *self.protection.links)
+
+    def guarantee(self, releases: int) -> Guarantee | None:
+        """A server that reads tables, or is told how many interactions a client has, learns more
+        than what passes the channel."""
+        told = self.reads_tables is not None or self.tells_examples
+        if told or self.largest_weight is None or self.largest_weight > 1 or not releases:
+            return None
+        delta = DELTA if self.method.privacy is None else self.method.privacy.delta
+        return promised(self.channel, None, releases, delta)
 
     @property
     def tells_examples(self) -> bool:
@@ -478,19 +504,82 @@ class ComposedAlgorithm(Algorithm):
         # the plain sentence of a dense update is not true under noise, nor is its opposite
         speak = [link for link in self.channel if not (noise and "dense" in link.gives)]
         told = [sentence for link in speak if (sentence := link.interpretation())]
-        if noise:
-            told.append("how much the noise hides is not accounted for yet")
+        if noise and self.guarantee(releases=1) is None:
+            told.append("nothing is promised of what the noise hides")
         each = self.reads_tables is not None
         whole = each or self.method.sync.guidance is not None or not self.uploads
         sent = [Sent(name, self.shared[name].count) for name in self.uploads]
         if whole and ITEMS not in self.uploads:
-            sent.append(Sent(OWN_ITEMS, self._table.count))
+            sent.append(Sent(OWN_ITEMS, self._table.count, private=True))
         views = self._views_travel
         if views is not None and self.with_server_views is not None:
             others = [name for name in self.with_server_views.uploads if name != ITEMS]
             sent = [Sent(name, self.with_server_views.shared[name].count) for name in others]
-            sent.append(Sent("gradients of views", views))
+            sent.append(Sent(VIEW_GRADIENTS, views))
         return Disclosure(tuple(sent), "each" if each else "sum", self.tells_examples, tuple(told))
+
+    def uploaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> dict[str, Parcel]:
+        sent = {}
+        if exchange.name == TRAIN and exchange.sends:
+            running = self.with_server_views if self._views_travel is not None else self
+            assert running is not None
+            for name in running.uploads:
+                sent[self._called(exchange, name)] = Parcel.of(running.shared[name].shape, width)
+            if self.tells_examples:
+                sent[EXAMPLES] = Parcel.of((), 8)
+        own = exchange.name == TABLES or (exchange.name == TRAIN and self.reads_tables is not None)
+        if own:
+            sent[OWN_ITEMS] = Parcel.of(self._table.shape, width)
+        return sent
+
+    def downloaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> dict[str, Parcel]:
+        tables = self.method.server.tables
+        parameters: dict[str, Initializer] = {}
+        if exchange.name == GUIDE:
+            # everybody trains a gate through the encoder, also who took no part in the round
+            trains = self.method.sync.guidance is not None and self.method.sync.guidance.epochs
+            parameters = {name: self.shared[name] for name in self.uploads if trains}
+            parameters[ITEMS] = self.shared[ITEMS]
+        elif exchange.name == TRAIN and self._views_travel is not None and exchange.sends:
+            assert self.with_server_views is not None
+            running = self.with_server_views
+            parameters = {
+                VIEWS if name == ITEMS else name: running.shared[name] for name in running.uploads
+            }
+        elif exchange.name == TRAIN and (exchange.sends or tables is not None):
+            needed = (*self.uploads, *(name for name in self.method.sync.needs))
+            parameters = {name: self.shared[name] for name in needed if name in self.shared}
+            if tables is not None:
+                parameters |= tables.downloads(self._table)
+        return {name: Parcel.of(init.shape, width) for name, init in parameters.items()}
+
+    def downloaded_once(self, width: int) -> dict[str, Parcel]:
+        if self._views_travel is not None:
+            return {}
+        return {name: Parcel.of(tuple(t.shape), width) for name, t in self.content.items()}
+
+    def is_same_for_all(self, name: str) -> bool:
+        return name not in self.private
+
+    def message(
+        self, exchange: Exchange, client: ClientState, update: Update, declared: Declared
+    ) -> Params:
+        sent = super().message(exchange, client, update, declared)
+        if exchange.name == TRAIN and self.reads_tables is not None:
+            table_ID = client.parameters[OWN_ITEMS].clone()
+            table_ID[update.upload.item_R] = update.rows[OWN_ITEMS]
+            sent[OWN_ITEMS] = table_ID
+        return {self._called(exchange, name): value for name, value in sent.items()}
+
+    def _called(self, exchange: Exchange, name: str) -> str:
+        """What a message calls a parameter: the item table is sometimes something else."""
+        if name == ITEMS and exchange.name == TABLES:
+            return OWN_ITEMS
+        return VIEW_GRADIENTS if name == ITEMS and self._views_travel is not None else name
 
     @property
     def floats_up(self) -> int:
@@ -526,7 +615,8 @@ class ComposedAlgorithm(Algorithm):
         tables = self.method.server.tables
         if tables is not None:
             others = sum(self.shared[name].count for name in self.uploads)
-            return tables.floats_down(self._table) + others
+            made = tables.downloads(self._table).values()
+            return sum(init.count for init in made) + others
         # what a penalty looks at was made by the server
         return self.floats_up + sum(self.shared[name].count for name in self.method.sync.needs)
 
@@ -572,7 +662,7 @@ class ComposedAlgorithm(Algorithm):
         if encoder is None or ITEMS not in self.gradients_only or not is_ground(method.sync):
             return None
         bounds = method.local.gradient_clip is not None or any(
-            link.order is not None for link in method.channel
+            link.order is not None for link in self.channel
         )
         if bounds and encoder.placement == "client":
             return None

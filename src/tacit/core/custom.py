@@ -7,6 +7,7 @@ depend on data, no `.item()`, gradients through torch.func. Engines pad, map and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +27,7 @@ from tacit.core.algorithm import (
     Draws,
     Exchange,
     Kind,
+    Parcel,
     Sample,
     Sent,
     ServerState,
@@ -34,12 +36,16 @@ from tacit.core.algorithm import (
     Update,
 )
 from tacit.core.capabilities import defines
+from tacit.core.fit import CompositionError, LeaveOut
+from tacit.core.parts import Transform
+from tacit.core.protection import Protection, clipped_rows, promised
 from tacit.core.recency import Recency
 from tacit.core.types import Initializer, Params, Task, Upload
 from tacit.data.dataset import Modalities
 from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
 from tacit.errors import TacitError
+from tacit.privacy.guarantee import Guarantee, PrivacyRequest
 
 
 class CustomMethod:
@@ -52,10 +58,14 @@ class CustomMethod:
 
     A method whose `score` reads the history through `data.real_H` may have a field `recency`: a
     client then ranks with weights in the place of ones. What is learnt and sent stays as it is.
+
+    A method whose server needs only sums may have a field `privacy`, the guarantee that is asked
+    for: uploads are then clipped, unless its `bound` bounds them, and sums get noise.
     """
 
     composed: ClassVar[None] = None
     recency: Recency | None = None
+    privacy: PrivacyRequest | None = None
 
     @property
     def reads(self) -> Literal["sum", "each"]:
@@ -78,6 +88,11 @@ class CustomMethod:
     def sends_private(self) -> frozenset[str]:
         """Uploaded parameters that hold values of private ones, as the method wants it; the
         disclosure says so."""
+        return frozenset()
+
+    @property
+    def third_party(self) -> frozenset[str]:
+        """Uploaded parameters that go to somebody else than the server, who reads each of them."""
         return frozenset()
 
     @property
@@ -113,7 +128,24 @@ class CustomMethod:
         """Whether it ranks items that nobody has touched: then `complete` sees all content."""
         return False
 
+    @property
+    def settings_tried(self) -> int:
+        """How many settings its rounds try, of which validation picks one."""
+        return 1
+
+    def protected(self, request: PrivacyRequest) -> CustomMethod:
+        """The method under a claim, for those that have a field `privacy`: with uploads that bound
+        themselves and one setting in the place of several, where it has such."""
+        return replace(self, privacy=request)  # type: ignore[type-var]
+
     def algorithm(self, task: Task) -> CustomAlgorithm:
+        """The method on a catalogue of known size; a claim that it cannot keep is refused."""
+        if self.privacy is not None and self.reads == "each":
+            raise CompositionError(
+                f"The server of {type(self).__name__} reads every single upload, and a guarantee "
+                "is about sums",
+                LeaveOut(("private",)),
+            )
         return CustomAlgorithm(self, task)
 
     def shared(self, task: Task) -> dict[str, Initializer]:
@@ -214,6 +246,29 @@ class CustomAlgorithm(Algorithm):
     def ranks_unseen(self) -> bool:  # type: ignore[override]
         return self.method.ranks_unseen
 
+    # A claim of privacy
+
+    @cached_property
+    def protection(self) -> Protection | None:
+        if self.method.privacy is None:
+            return None
+        own = None if self.bound is None else self.bound.value
+        return Protection.of(self.method.privacy, own, self.task.releases)
+
+    @property
+    def clips(self) -> bool:
+        """Whether each upload is clipped, which nothing that adds clients up at once can do."""
+        return self.protection is not None and self.protection.clips
+
+    @cached_property
+    def channel(self) -> tuple[Transform, ...]:
+        return () if self.protection is None else self.protection.links
+
+    def guarantee(self, releases: int) -> Guarantee | None:
+        if self.protection is None or self.method.reads == "each" or not releases:
+            return None
+        return promised(self.channel, self.bound, releases, self.protection.request.delta)
+
     # Behaviours that are written once more for speed, where the method's own class wrote both
 
     @cached_property
@@ -221,7 +276,8 @@ class CustomAlgorithm(Algorithm):
         """The method, where it can play all clients as one ragged batch with its settings."""
         alone = ("broadcast", "update", "absorb", "score")
         written = defines(self.method, "runs_ragged", "update_ragged", "score_ragged", *alone)
-        return self.method if written and self.method.runs_ragged else None  # type: ignore
+        together = written and self.method.runs_ragged and not self.clips
+        return self.method if together else None  # type: ignore
 
     @property
     def has_ragged(self) -> bool:
@@ -237,7 +293,7 @@ class CustomAlgorithm(Algorithm):
     def absorbs_blocks(self) -> AbsorbsBlocks | None:
         """The method, where it adds up the uploads of a block at once."""
         written = defines(self.method, "absorb_block", "absorb", "broadcast")
-        return self.method if written else None  # type: ignore
+        return self.method if written and self.protection is None else None  # type: ignore
 
     @cached_property
     def in_place_server(self) -> StepsInPlace | None:
@@ -279,10 +335,22 @@ class CustomAlgorithm(Algorithm):
                 f"{type(self.method).__name__} sends {unsaid[0]!r}, which its `uploads` does not "
                 "name; what clients send is declared there, so that it can be disclosed."
             )
+        if self.clips:
+            known = (data.history_H, data.real_H, self.task.n_items)
+            sent = clipped_rows(self.channel, sent, self.method.row_parameters, *known)
         return Update(kept, Upload(data.history_H, sent))
 
     def absorbed(self, server: Params, user: Tensor, upload: Upload) -> Upload:
-        return Upload(upload.item_R, self.method.absorb(server, user, upload.change))
+        sent = self.method.absorb(server, user, upload.change)
+        same = sent.keys() == upload.change.keys() and all(
+            value is upload.change[name] for name, value in sent.items()
+        )
+        if self.protection is not None and not same:
+            raise TacitError(
+                f"{type(self.method).__name__} claims privacy, but its `absorb` changes single "
+                "uploads, which a server that sees sums cannot do; let `update` do that."
+            )
+        return Upload(upload.item_R, sent)
 
     def step(self, server: ServerState, total: Total, round_number: int) -> ServerState:
         # float64: what a server solves or decomposes must not depend on the devices' precision
@@ -330,16 +398,20 @@ class CustomAlgorithm(Algorithm):
     def disclosure(self, sample: Callable[[], Sample]) -> Disclosure:
         """All that the method declares to send, whether or not one client sent it in one round."""
         method, change = self.method, sample().update.upload.change
+        noises = [link.noise for link in self.channel]
+        # noise on each upload fills rows that were zero, and hides what they would tell
+        hidden = any(noise is not None and noise.on == "upload" for noise in noises)
         sent = tuple(
             Sent(
                 name,
                 self._count(name, change[name]) if name in change else self.shared[name].count,
-                name in method.row_parameters,
+                name in method.row_parameters and not hidden,
                 name in method.sends_private,
             )
             for name in sorted(self.uploads)
         )
-        told = tuple(method.interpretation())
+        own = () if hidden else method.interpretation()
+        told = (*own, *(link.interpretation() for link in self.channel))
         return Disclosure(sent, method.reads, interpretation=told) if sent else Disclosure()
 
     def traffic(
@@ -356,9 +428,36 @@ class CustomAlgorithm(Algorithm):
         return Traffic(up, down, exchanges, exchanges * (up + down), down + kept)
 
     def _count(self, name: str, value: Tensor) -> int:
+        return math.prod(self._shape(name, value))
+
+    def _shape(self, name: str, value: Tensor) -> tuple[int, ...]:
+        """Of a whole table, where rows of a history were sent."""
         if name in self.method.row_parameters:
-            return value[0].numel() * self.task.n_items
-        return value.numel()
+            return (self.task.n_items, *value.shape[1:])
+        return tuple(value.shape)
+
+    @property
+    def third_party(self) -> frozenset[str]:
+        return self.method.third_party
+
+    def uploaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> dict[str, Parcel]:
+        if not exchange.sends:
+            return {}
+        change = sample().update.upload.change
+        return {
+            name: Parcel.of(self._shape(name, change[name]), width)
+            for name in sorted(self.uploads & change.keys())
+        }
+
+    def downloaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> dict[str, Parcel]:
+        if not exchange.sends:
+            return {}
+        came = sample().received
+        return {name: Parcel.of(tuple(value.shape), width) for name, value in came.items()}
 
 
 class LinearInHistory(Protocol):

@@ -116,6 +116,7 @@ def check(algorithm: ComposedAlgorithm) -> None:
     _check_recency(algorithm.method)
     _check_parameters(algorithm)
     _check_tables(algorithm)
+    _check_claim(algorithm)
     _check_channel(algorithm)
     _check_optimisers(algorithm)
 
@@ -352,6 +353,44 @@ def _check_channel(algorithm: ComposedAlgorithm) -> None:
             problem,
             Use("bound the weights", "server.cap", SOME_EXAMPLES),
             Use("let clients count alike", "server.weights", "uniform"),
+        )
+
+
+def _check_claim(algorithm: ComposedAlgorithm) -> None:
+    """A claim of privacy is about sums that pass the channel: nothing else may tell of clients."""
+    method = algorithm.method
+    if method.privacy is None:
+        return
+    server, drop = type(method.server).__name__, LeaveOut(("private",))
+    if method.server.tables is not None:
+        raise CompositionError(
+            f"{server} reads single personal tables, and a guarantee is about sums", drop
+        )
+    if not algorithm.communicates:
+        raise CompositionError(
+            f"{type(method.sync).__name__} sends nothing, so there is nothing to guarantee", drop
+        )
+    noises = [link for link in method.channel if link.noisy]
+    if noises:
+        names = " and ".join(type(link).__name__ for link in noises)
+        raise CompositionError(
+            f"{names} in the channel adds noise of its own, and a guarantee brings the noise that "
+            "it needs",
+            _without(method, noises),
+            drop,
+        )
+    alike = [Use("let clients count alike", "server.weights", "uniform")]
+    remedies = alike if has_field(method.server, "weights") else [drop]
+    if algorithm.tells_examples:
+        raise CompositionError(
+            f"{server} is told how many interactions each client has, which no noise covers",
+            *remedies,
+        )
+    if algorithm.largest_weight is None or algorithm.largest_weight > 1:
+        raise CompositionError(
+            f"{server} weighs clients without a bound, and a guarantee needs that nobody counts "
+            "for more than one",
+            *remedies,
         )
 
 

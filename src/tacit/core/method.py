@@ -22,13 +22,14 @@ from tacit.core.recency import Recency
 from tacit.core.registry import default, register
 from tacit.data.sampling import Sampling
 from tacit.errors import TacitError, shown
+from tacit.privacy.guarantee import PrivacyRequest
 
 if TYPE_CHECKING:
     from tacit.core.compose import ComposedAlgorithm
     from tacit.core.types import Task
 
 
-# The kind of part that each slot takes; the channel takes several, and the last two may be empty.
+# The kind of part that each slot takes; the channel takes several, and the last ones may be empty.
 SLOTS: dict[str, type] = {
     "backbone": Backbone,
     "items": ItemEncoder,
@@ -40,8 +41,9 @@ SLOTS: dict[str, type] = {
     "server": Server,
     "cold": ColdStart,
     "recency": Recency,
+    "privacy": PrivacyRequest,
 }
-MAY_BE_EMPTY = ("cold", "recency")
+MAY_BE_EMPTY = ("cold", "recency", "privacy")
 
 
 @register("federated")
@@ -66,6 +68,7 @@ class Method:
     server: Server = field(default_factory=partial(default, "server"))
     cold: ColdStart | None = None  # rows for items that nobody has touched
     recency: Recency | None = None  # how much less positives count the longer ago they were
+    privacy: PrivacyRequest | None = None  # the guarantee that is asked for
 
     def __post_init__(self) -> None:
         for slot, kind in SLOTS.items():

@@ -15,9 +15,9 @@ from typing import Literal
 import numpy as np
 from torch import Tensor
 
-from tacit.core.algorithm import Declared
+from tacit.core.algorithm import Declared, Noise
 from tacit.core.optim import Optimiser
-from tacit.core.types import ITEMS, Initializer, Params, Part, Phase, written_by
+from tacit.core.types import ITEMS, OWN_ITEMS, Initializer, Params, Part, Phase, written_by
 from tacit.data.dataset import Modalities
 
 
@@ -362,11 +362,19 @@ class Transform(Part):
     The sum of n clients' noise is drawn at once, exactly in distribution; a deployed client draws
     its own. `gives` and `needs` let `compose` refuse chains that promise what they cannot keep.
     A class that says `entrywise = True` beside its own `factor` is asked for many norms at once.
+    A guarantee counts on `bound`, `noise` and `keeps_bounds` only where the link's own class wrote
+    them beside what they speak of: `factor`, `add_noise`, or nothing at all.
     """
 
     entrywise: bool = False
     bound: float | None = None  # the largest norm of an upload that passes it
     noisy: bool = False  # whether it is there to add noise, of whatever size
+    keeps_bounds: bool = False  # whether an upload that was bounded before it stays so
+
+    @property
+    def noise(self) -> Noise | None:
+        """The noise that it adds, where that has a name."""
+        return None
 
     @property
     def gives(self) -> frozenset[str]:
@@ -484,9 +492,9 @@ class TableRule(Server):
         """Parameters that the server makes for each user."""
         return {}
 
-    def floats_down(self, table: Initializer) -> int:
-        """How many numbers a client receives in a round."""
-        return table.count
+    def downloads(self, table: Initializer) -> dict[str, Initializer]:
+        """What a client receives in a round, at most."""
+        return {**self.shared(table), **self.private(table), OWN_ITEMS: table}
 
     def aggregate_tables(
         self, table_PID: Tensor, shared: Params, generator: np.random.Generator

@@ -54,7 +54,7 @@ BUILT_IN = {
     "tacit.parts.local": ("joint", "alternate", "reconstruct", "held"),
     "tacit.core.optim": ("sgd", "adam"),
     "tacit.parts.objectives": ("bce", "pairwise"),
-    "tacit.parts.channel": ("dense", "clip", "gaussian", "laplace"),
+    "tacit.parts.channel": ("dense", "clip", "gaussian", "gaussian_sum", "laplace"),
     "tacit.parts.server": ("mean", "server_steps", "tables_beside"),
     "tacit.parts.graph": ("graph_mean",),
     "tacit.parts.clusters": ("cluster_mean",),

@@ -71,9 +71,12 @@ def written_by(part: object, name: str) -> type:
 
 @dataclass(frozen=True)
 class Task:
-    """What parts may depend on: two sizes, and the content of the catalogue.
+    """What parts may depend on: two sizes, the content of the catalogue, and how often one user
+    sends. Nothing in it depends on anybody's history, so neither do first values.
 
     `content` is None as long as no data has been looked at: a configuration can be checked alone.
+    `releases` are the most in which any user takes part; None as long as nobody has planned them,
+    and then a method that claims privacy cannot train.
 
     >>> Task(n_users=3, n_items=5).n_items
     5
@@ -82,19 +85,21 @@ class Task:
     n_users: int
     n_items: int
     content: Modalities | None = field(default=None, compare=False)
+    releases: int | None = None
 
     @classmethod
-    def of(cls, train: TrainView) -> Task:
+    def of(cls, train: TrainView, releases: int | None = None) -> Task:
         """The task of a train view."""
-        return cls(train.n_users, train.n_items, train.content)
+        return cls(train.n_users, train.n_items, train.content, releases)
 
 
 @dataclass(frozen=True)
 class Initializer:
     """How a parameter begins: its shape and the distribution of its entries.
 
-    `normal` has standard deviation `scale`; `uniform` lies in ±`scale`; `zeros` are zeros. A
-    private parameter with `same=True` begins equal for all clients, otherwise each client draws its
+    `normal` has standard deviation `scale`; `uniform` lies in ±`scale`; `zeros` are zeros;
+    `orthonormal` is a random matrix whose columns are orthonormal, times `scale`. A private
+    parameter with `same=True` begins equal for all clients, otherwise each client draws its
     own; with `like` it begins with the values of the parameter of that name (a personal table as
     the global).
 
@@ -103,7 +108,7 @@ class Initializer:
     """
 
     shape: tuple[int, ...]
-    distribution: Literal["normal", "uniform", "zeros"] = "zeros"
+    distribution: Literal["normal", "uniform", "zeros", "orthonormal"] = "zeros"
     scale: float = 1.0
     same: bool = False
     like: str | None = None
@@ -137,6 +142,9 @@ def draw_parameter(
     drawn_U = np.zeros(1, dtype=np.uint64) if init.same else name_U
     if init.distribution == "normal":
         value = streams.normals(seed, purpose, stream, drawn_U, init.count) * init.scale
+    elif init.distribution == "orthonormal":
+        normal = streams.normals(seed, purpose, stream, drawn_U, init.count)
+        value = np.linalg.qr(normal.reshape(len(drawn_U), *init.shape))[0] * init.scale
     else:
         unit = streams.uniforms(seed, purpose, stream, drawn_U, init.count)
         value = (2.0 * unit - 1.0) * init.scale

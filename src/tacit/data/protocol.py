@@ -118,6 +118,8 @@ class Protocol:
     select_on: Literal["full", "sampled"] = "full"
     select_metric: str = "NDCG@10"
     select_of_equals: Literal["last", "first"] = "last"  # which of rounds with the same value
+    # Whether the best round on validation is taken, or the last one, whatever validation says.
+    select: Literal["best", "last"] = added_later("best")
     patience: int | None = None  # stop after so many rounds without a better validation value
 
     @property

@@ -440,7 +440,7 @@ def _pools(algorithm: ComposedAlgorithm) -> bool:
     device."""
     method = algorithm.method
     clips = method.local.gradient_clip is not None or any(
-        link.order is not None for link in method.channel
+        link.order is not None for link in algorithm.channel
     )
     return method.local.sends == "gradients" and not clips
 

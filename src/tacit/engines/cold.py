@@ -28,6 +28,8 @@ DRAWS = 1024  # of noise per round: a stream's number is round * DRAWS + draw
 class ColdServer:
     """A generator on one catalogue. `feature_IF` has a row for every item, `warm_W` the items that
     exist in training and `learnt_L` those of them that somebody has touched: it learns from these.
+    Which items nobody has touched is a fact about histories that no noise covers, so that under a
+    claim of privacy it learns from all that exist.
 
     >>> from tacit.core.compose import compose
     >>> from tacit.core.types import Task
@@ -66,6 +68,8 @@ class ColdServer:
             )
         warm_W = np.arange(train.n_items) if train.warm_W is None else train.warm_W
         touched_I = train.popularity_I() > 0
+        if algorithm.protection is not None:
+            touched_I = np.isin(np.arange(train.n_items), warm_W)
         fitted = cold.features.fitted(train.content, touched_I, algorithm.table_width)
         feature_IF = torch.from_numpy(fitted.rows(train.content, train.n_items))
         learnt_L = np.flatnonzero(touched_I[warm_W])

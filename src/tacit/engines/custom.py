@@ -73,6 +73,8 @@ class CustomEngine:
         why = None
         if self.block != 1 and algorithm.has_ragged:
             why = f"{name} has other functions or settings than the ragged kernels"
+        if self.block != 1 and algorithm.has_ragged and algorithm.clips:
+            why = "each upload is clipped, which ragged kernels cannot do"
         text = f"custom: {path} on cpu" + (f" ({why})" if why else "")
         return EnginePath("custom", text, reason=why)
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tacit import streams
+from tacit.core.algorithm import TRAIN, Algorithm
 from tacit.data.views import TrainView
 from tacit.errors import TacitError
 
@@ -80,3 +81,39 @@ def everybody(train: TrainView) -> Participants:
     """
     user_P = np.flatnonzero(train.positives.size_U > 0)
     return Participants(user_P, np.ones(len(user_P), dtype=bool))
+
+
+def most_releases(
+    algorithm: Algorithm, participation: Participation, train: TrainView, seed: int, rounds: int
+) -> int:
+    """The most releases that any user takes part in over so many rounds.
+
+    Who takes part does not depend on anybody's data, so this is known before training. Somebody
+    whose upload is lost on its way counts as one who sent it.
+
+    >>> from tacit.core.types import Task
+    >>> from tacit.data.views import Lists
+    >>> from tacit.methods import FedEase, fedmf
+    >>> lists = Lists(np.arange(11), np.zeros(10, np.int64))
+    >>> train = TrainView(2, lists, np.arange(10, dtype=np.uint64), Lists.empty(10))
+    >>> task, half = Task.of(train), Participation(ratio=0.5)
+    >>> most_releases(fedmf(dim=2).algorithm(task), Participation(), train, seed=0, rounds=6)
+    6
+    >>> most_releases(fedmf(dim=2).algorithm(task), half, train, seed=0, rounds=9)
+    7
+    >>> most_releases(FedEase().algorithm(task), half, train, seed=0, rounds=6)
+    1
+    """
+    read = algorithm.reads_tables is not None
+    count_U = np.zeros(train.n_users, dtype=np.int64)
+    for number in range(1, rounds + 1):
+        participants = None
+        for exchange in algorithm.exchanges(number):
+            if not (exchange.sends or (read and exchange.name == TRAIN)):
+                continue
+            if exchange.everybody:
+                count_U[everybody(train).user_P] += 1
+                continue
+            participants = participants or participation.draw(train, seed, number)
+            count_U[participants.user_P] += 1
+    return int(count_U.max(initial=0))

@@ -74,10 +74,12 @@ def play_round(
         # a server that waits in vain has nothing to do; one that waits for nobody may go on
         if not (total.clients if exchange.sends else algorithm.steps_alone):
             continue
+        _add_noise(algorithm, total, seed, number, exchange)
         if step is not None:
             step(total, number)
-        else:
-            server_step(algorithm, state, total, seed, number)
+            continue
+        after = algorithm.step(ServerState(state.shared, state.server), total, number)
+        state.shared, state.server = after.parameters, after.optimizer
     if not algorithm.restores:
         _forget(algorithm, train, state, participants, seed)
     state.fresh_U[:] = False
@@ -121,24 +123,41 @@ def weights_of(algorithm: Algorithm, train: TrainView, user_B: np.ndarray) -> np
     return np.array(weight_S, float)[place_B]
 
 
-def server_step(
-    algorithm: Algorithm, state: State, total: Total, seed: int, round_number: int
+def _add_noise(
+    algorithm: Algorithm, total: Total, seed: int, round_number: int, exchange: Exchange
 ) -> None:
-    """Noise on the sum, then the server's step."""
+    """The channel's noise on all sums that have passed none yet."""
     for name, value in total.sums.items():
         if name not in total.noised:
-            noisy = with_noise(algorithm, name, value, total.clients, seed, round_number)
-            total.sums[name] = noisy
-    after = algorithm.step(ServerState(state.shared, state.server), total, round_number)
-    state.shared, state.server = after.parameters, after.optimizer
+            total.sums[name] = with_noise(
+                algorithm, name, value, total.clients, seed, round_number, exchange.name
+            )
 
 
 def with_noise(
-    algorithm: Algorithm, name: str, total: np.ndarray, clients: int, seed: int, round_number: int
+    algorithm: Algorithm,
+    name: str,
+    total: np.ndarray,
+    clients: int,
+    seed: int,
+    round_number: int,
+    exchange: str = TRAIN,
 ) -> np.ndarray:
-    """The sum of a parameter after the channel's noise."""
+    """The sum of a parameter after the channel's noise.
+
+    Under a claim no two sums of a run share their noise: the exchange is part of the stream's name,
+    since a parameter may be sent in two exchanges of one round.
+    """
+    purpose, stream = streams.NOISE, name
+    if algorithm.protection is not None:
+        if algorithm.protection.releases is None:
+            raise TacitError(
+                "This method claims privacy, and nobody has planned how often a user sends; give "
+                "its task the number of releases: Task.of(train, releases=..)."
+            )
+        purpose, stream = streams.PRIVATE_NOISE, f"{exchange}:{name}"
     # one generator for the whole chain: two links must not draw the same noise
-    generator = streams.numpy_generator(seed, streams.NOISE, round_number, streams.name_of(name))
+    generator = streams.numpy_generator(seed, purpose, round_number, streams.name_of(stream))
     for link in algorithm.channel:
         total = link.add_noise(total, clients, generator)
     return total

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tacit.core.method import Method
 from tacit.experiment.spec import Experiment
 from tacit.methods import METHODS
 
@@ -63,8 +64,8 @@ def quirk_notes(experiment: Experiment) -> list[str]:
 
 
 def plugin_notes(experiment: Experiment) -> list[str]:
-    """What a result says of a composition: what plug-ins took away that its method has by itself,
-    and noise that nothing before it makes worth something.
+    """What a result says of a composition: what plug-ins took away or changed that its method has
+    by itself, and noise that nothing before it makes worth something.
 
     >>> from tacit.experiment.resolve import resolve
     >>> plugin_notes(resolve("pfedrec", plugins=["fedmr"]))[0][:61]
@@ -85,6 +86,12 @@ def plugin_notes(experiment: Experiment) -> list[str]:
             f"with {' and '.join(experiment.plugins)} there is none, and clients rank with "
             f"{'the global items' if is_global else 'a personal table'}."
         )
+    alone = _alone(experiment)
+    if method.privacy is not None and alone is not None and alone.server.tells_examples:
+        notes.append(
+            f"{experiment.name} by itself weighs clients by how many interactions they have; under "
+            "a claim of privacy that number stays on the device, and clients count alike."
+        )
     given = {what for link in method.channel for what in link.gives}
     if "noise" in given and "bounded_norm" not in given:
         notes.append(
@@ -96,8 +103,13 @@ def plugin_notes(experiment: Experiment) -> list[str]:
 
 def _tuned_by_itself(experiment: Experiment) -> bool:
     """Whether the named method, without any plug-in, ranks with rows that a client tuned."""
+    alone = _alone(experiment)
+    return alone is not None and alone.sync.scores_with == "tuned"
+
+
+def _alone(experiment: Experiment) -> Method | None:
+    """The named method without any plug-in, where it is made of parts."""
     entry = METHODS.get(experiment.name)
     if entry is None or experiment.preset not in entry.presets:
-        return False
-    alone = entry.method(experiment.preset).composed
-    return alone is not None and alone.sync.scores_with == "tuned"
+        return None
+    return entry.method(experiment.preset).composed

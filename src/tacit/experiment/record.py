@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
@@ -23,16 +23,22 @@ from pydantic import (
     model_validator,
 )
 
+from tacit.core.ledger import Ledger
 from tacit.core.types import EnginePath
 from tacit.data.digest import DataDigest
 from tacit.data.split import BY_LABELS, few_evaluated
 from tacit.evaluation.metrics import parse_metric
 from tacit.experiment.amounts import metric_text
+from tacit.experiment.claims import assumptions
 from tacit.experiment.sealed import DamagedError, object_in
 from tacit.files import write_text
+from tacit.privacy.guarantee import Guarantee
 
-# 3 said nothing of the order of histories, 2 told the engine in a sentence, 1 had no digest of data
-RECORD_FORMAT: Literal[4] = 4
+# 4 had neither guarantees nor ledgers, 3 said nothing of the order of histories, 2 told the engine
+# in a sentence, 1 had no digest of data
+RECORD_FORMAT: Literal[5] = 5
+
+NO_GUARANTEE = "no guarantee"  # what is said where nothing is promised
 
 Ranking = Literal["full", "sampled99"]
 Value = TypeVar("Value")
@@ -170,23 +176,72 @@ class Beyond(RecordPart):
 class Privacy(RecordPart):
     """The formal guarantee, if there is one, and what the server can read.
 
+    Without a guarantee everything but `guarantee` and `server_reads` is null.
+
     >>> Privacy(server_reads=("nothing leaves the device",)).text
     'no guarantee'
-    >>> stated = {"guarantee": "user-level privacy", "view": "server", "server_reads": ()}
-    >>> Privacy(**stated, epsilon=4.5, delta=1e-5).text
-    'user-level privacy, ε = 4.5, δ = 1e-05'
+    >>> stated = Guarantee.gaussian("secure_sum", bound=1.0, noise=2.0, releases=50, delta=1e-5)
+    >>> Privacy.of(stated, []).text
+    'user-level ε = 20.68, δ = 1e-05 over 50 releases, against a server that sees the sum of each \
+round and who took part'
     """
 
     guarantee: str = "none"
     """What is guaranteed, in words; "none" without a formal guarantee."""
+    summary: str | None = None
+    """The same in a few words, for a cell of a table."""
     epsilon: float | None = None
-    """Null without a guarantee."""
+    """Of all releases together."""
     delta: float | None = None
-    """Null without a guarantee."""
-    view: str | None = None
-    """Whose view the guarantee is about; null without a guarantee."""
+    """0 for Laplace noise."""
+    view: Literal["local", "secure_sum", "released_model"] | None = None
+    """What the adversary sees: every upload, the sums of rounds, or the final model."""
+    adjacency: str | None = None
+    """What is compared: two histories of one user, or a user's contributions and nothing."""
+    mechanism: Literal["gaussian", "laplace", "skellam"] | None = None
+    """The noise."""
+    norm: Literal[1, 2] | None = None
+    """In which `bound` and `sensitivity` are: sums of absolute values, or Euclidean."""
+    bound: float | None = None
+    """The most that one user adds to a release."""
+    sensitivity: float | None = None
+    """How far apart releases of neighbours are."""
+    noise: float | None = None
+    """On what the adversary sees: standard deviation, or the scale of Laplace noise."""
+    releases: int | None = None
+    """The most that any user takes part in."""
+    epsilon_per_release: float | None = None
+    """Of one release alone."""
+    selection_covered: bool | None = None
+    """Whether nothing was chosen by looking at validation."""
+    assumes: tuple[str, ...] | None = None
+    """What the guarantee takes for granted, and what it does not speak of, in sentences."""
     server_reads: tuple[str, ...]
     """What the method discloses to the server, in sentences."""
+
+    @classmethod
+    def of(cls, guarantee: Guarantee | None, server_reads: Sequence[str]) -> Privacy:
+        """The part of a record that a guarantee fills, or its absence."""
+        if guarantee is None:
+            return cls(server_reads=tuple(server_reads))
+        return cls(
+            guarantee=guarantee.text,
+            summary=guarantee.short,
+            epsilon=guarantee.epsilon,
+            delta=guarantee.delta,
+            view=guarantee.view,
+            adjacency=guarantee.adjacency,
+            mechanism=guarantee.mechanism,
+            norm=guarantee.norm,
+            bound=guarantee.bound,
+            sensitivity=guarantee.sensitivity,
+            noise=guarantee.noise,
+            releases=guarantee.releases,
+            epsilon_per_release=guarantee.epsilon_per_release,
+            selection_covered=guarantee.selection_covered,
+            assumes=assumptions(guarantee),
+            server_reads=tuple(server_reads),
+        )
 
     @property
     def guaranteed(self) -> bool:
@@ -196,17 +251,26 @@ class Privacy(RecordPart):
     @property
     def text(self) -> str:
         """The words that stand beside the numbers of a run everywhere."""
-        if not self.guaranteed:
-            return "no guarantee"
-        numbers = (("ε", self.epsilon), ("δ", self.delta))
-        told = (f"{sign} = {value:.4g}" for sign, value in numbers if value is not None)
-        return ", ".join((self.guarantee, *told))
+        return self.guarantee if self.guaranteed else NO_GUARANTEE
+
+    @property
+    def short(self) -> str:
+        """The same for a cell of a table; never a bare number."""
+        return self.summary or NO_GUARANTEE
 
     @model_validator(mode="after")
-    def _no_numbers_without_a_guarantee(self) -> Self:
-        numbers = (self.epsilon, self.delta, self.view)
-        if not self.guaranteed and any(value is not None for value in numbers):
-            raise ValueError("epsilon, delta and view belong to a guarantee, and there is none")
+    def _all_or_nothing(self) -> Self:
+        told = {
+            name: getattr(self, name) is not None
+            for name in type(self).model_fields
+            if name not in ("guarantee", "server_reads")
+        }
+        if not self.guaranteed and any(told.values()):
+            named = next(name for name, there in told.items() if there)
+            raise ValueError(f"{named} belongs to a guarantee, and there is none")
+        if self.guaranteed and not all(told.values()):
+            named = next(name for name, there in told.items() if not there)
+            raise ValueError(f"a guarantee is never told without its {named}")
         return self
 
 
@@ -384,7 +448,7 @@ class RunRecord(RecordPart):
     RunRecord(popularity on planted, clean, seed 0: HR@10 0.1433)
     """
 
-    format: Literal[4] = RECORD_FORMAT
+    format: Literal[5] = RECORD_FORMAT
     """The version of this format."""
     method: str
     """The name of the method, as `tacit list` has it."""
@@ -410,7 +474,8 @@ class RunRecord(RecordPart):
     rounds_run: int
     """How many were run; patience may stop earlier."""
     selected_round: int
-    """The round (or setting) that validation selected; all test numbers are of this one."""
+    """The round (or setting) that validation selected, or the last one where nothing was to be
+    selected; all test numbers are of this one."""
     selection: str
     """How it was selected, in words."""
     select_metric: str
@@ -437,6 +502,8 @@ class RunRecord(RecordPart):
     privacy: Privacy
     cost: Cost
     counts: Counts
+    ledger: Ledger | None
+    """What crossed in all rounds that were run; null in files of format 4 and older."""
     order: Order | None
     """How histories are ordered; null in files of format 3 and older."""
     steps: tuple[DataStep, ...]
@@ -497,7 +564,7 @@ class RunRecord(RecordPart):
                 f"{metric_text(references.popularity[name])}, chance "
                 f"{metric_text(references.chance[name])}",
                 f"  {self.unit} {self.selected_round} of {self.rounds_run} ({self.selection})",
-                f"  privacy: {self.privacy.text}",
+                f"  privacy: {self.privacy.short}",
                 f"  engine: {self.engine.path}{kernel} on {self.device}, {self.seconds:.1f} s",
                 f"  run: {self.run}",
             )
@@ -550,16 +617,17 @@ def _format(found: dict[str, Any]) -> int:
     return known
 
 
-# Older files. Format 3 did not tell how histories are ordered. Format 2 told the engine in one
-# sentence, and neither the kind of method nor the device. Format 1 had no digest of its data
-# either.
+# Older files. Format 4 had no guarantee to tell of, and did not tell what crossed. Format 3 did not
+# tell how histories are ordered. Format 2 told the engine in one sentence, and neither the kind of
+# method nor the device. Format 1 had no digest of its data either.
 
 
 def _present_format(found: dict[str, Any]) -> dict[str, Any]:
     """What a `run.json` holds, in the present format; what it never said is filled in."""
     if found.get("format") == RECORD_FORMAT:
         return found
-    now = {"unit": "round", "data": None, "order": None, **found, "format": RECORD_FORMAT}
+    unsaid = {"unit": "round", "data": None, "order": None, "ledger": None}
+    now = {**unsaid, **found, "format": RECORD_FORMAT}
     sentence, notes, counts = (found.get(key) for key in ("engine", "notes", "counts"))
     if isinstance(sentence, str):
         engine = _engine_of_sentence(sentence)

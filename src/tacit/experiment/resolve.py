@@ -149,11 +149,24 @@ def resolve(
         engine=check_value(engine, _hint(Experiment, "engine"), "engine"),
         device=device,
     )
+    experiment = taking_the_last(experiment)
     for setting in sets:
         experiment = apply_set(experiment, setting)
     experiment = named_truly(experiment)
     experiment.check()
     return experiment
+
+
+def taking_the_last(experiment: Experiment) -> Experiment:
+    """Under a claim that covers the choice of a round, the last one is taken.
+
+    >>> resolve("fedmf", plugins=["private"]).protocol.select
+    'last'
+    """
+    request = experiment.method.privacy
+    if request is None or request.selection != "last":
+        return experiment
+    return replace(experiment, protocol=replace(experiment.protocol, select="last"))
 
 
 def paper_rounds(method: str, plugins: Sequence[str]) -> int:
@@ -327,6 +340,8 @@ def override(
     if protocol is not None:
         chosen = protocol_named(protocol, experiment.name, experiment.plugins)
         experiment = replace(experiment, protocol=chosen)
+    if plugins or protocol is not None:
+        experiment = taking_the_last(experiment)
     if data is not None or columns is not None:
         old = experiment.data
         spec = DataSpec.of(old if data is None else data, columns or dict(old.columns))

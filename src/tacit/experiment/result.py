@@ -267,6 +267,8 @@ def make_record(
         selected_round=selected_round,
         selection=(
             f"{kind} validation {protocol.select_metric}, {protocol.select_of_equals} of equals"
+            if protocol.select == "best"
+            else "taking the last one, whatever validation says"
         ),
         select_metric=protocol.select_metric,
         engine=trainer.describe(),
@@ -282,8 +284,9 @@ def make_record(
             coverage_at_10=item_coverage(test.top_EK, split.train.n_items),
             mean_popularity_at_10=mean_popularity(test.top_EK, popularity_I),
         ),
-        privacy=Privacy(server_reads=tuple(trainer.disclosure().sentences())),
+        privacy=Privacy.of(trainer.guarantee(), trainer.disclosure().sentences()),
         cost=Cost(**trainer.cost(selected_round)),
+        ledger=trainer.ledger(rounds_run),
         counts=Counts(**split.counts),
         order=order,
         steps=tuple(

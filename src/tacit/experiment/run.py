@@ -189,6 +189,7 @@ class _Run:
         saved_at = time.perf_counter()
         first = len(self.records) + 1
         patience = self.experiment.protocol.patience
+        last_alone = self.experiment.protocol.select == "last"
         for number in range(first, rounds + 1):
             # asked before a round, so that a resumed run stops where an unbroken one does
             waited = number - 1 - self.progress.better_round
@@ -198,7 +199,7 @@ class _Run:
             record: dict[str, Any] = {"round": number, "loss": self.trainer.loss}
             found = None
             if number % self.experiment.evaluate_every == 0 or number == rounds:
-                found = self._validate(number)
+                found = self._validate(number, may_choose=not last_alone or number == rounds)
                 record["valid"] = found.metrics
             self.records.append(record)
             append_line(self.folder.metrics_file, json.dumps(record))
@@ -218,15 +219,17 @@ class _Run:
                 saved_at = time.perf_counter()
                 save_took = saved_at - began
 
-    def _validate(self, number: int) -> Validation:
+    def _validate(self, number: int, may_choose: bool) -> Validation:
+        """Rank the validation part; a round that may be chosen is kept where it is the best, or
+        where nothing is compared."""
         protocol, split = self.experiment.protocol, self.prepared.split
         valid = rank(self.trainer.scores(), split.valid, threads=self.threads)
         chosen = valid.full if protocol.select_on == "full" else valid.sampled
         value = metric(chosen, protocol.select_metric, ties=protocol.ties)
         better, equal = value > self.progress.selected_value, value == self.progress.selected_value
-        if better:
+        if better and may_choose:
             self.progress.better_round = number
-        if better or (equal and protocol.select_of_equals == "last"):
+        if may_choose and (better or (equal and protocol.select_of_equals == "last")):
             self.progress.selected_round, self.progress.selected_value = number, value
             self.trainer.keep_best()
         cutoffs = sorted({10, parse_metric(protocol.select_metric)[1]})
@@ -237,6 +240,8 @@ class _Run:
         if split.train.warm_W is not None:  # untouched items are judged by their recall
             values["full"] |= summary(valid.full, COLD_CUTOFFS, ("Recall",), protocol.ties)
         best, at = self.progress.selected_value, self.progress.selected_round
+        if protocol.select == "last":
+            best, at = value, number  # as long as no later round is played
         return Validation(number, protocol.select_metric, value, best, at, values)
 
     def _save(self) -> None:

@@ -12,6 +12,7 @@ from tacit.data.protocol import CLEAN, Protocol
 from tacit.engines.participation import Participation
 from tacit.errors import TacitError, shown
 from tacit.evaluation.metrics import parse_metric
+from tacit.experiment.claims import check_claim
 from tacit.experiment.data_spec import DataSpec
 
 
@@ -73,6 +74,12 @@ class Experiment:
             )
         algorithm = self.method.algorithm(Task(n_users=1, n_items=1))
         _check_parameters(self.name, algorithm)
+        check_claim(self, algorithm)
+        if self.protocol.select == "last" and self.protocol.patience is not None:
+            raise TacitError(
+                "protocol.select is 'last', but protocol.patience stops where validation says; "
+                "leave one of them out."
+            )
         if algorithm.max_rounds is not None and algorithm.max_rounds < 1:
             raise TacitError(f"{self.name} has no setting to try; give it at least one.")
         if self.method.composed is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,20 +13,23 @@ import numpy as np
 import torch
 
 from tacit.core.algorithm import Algorithm, Disclosure, Exchange, Sample, Traffic
+from tacit.core.ledger import Ledger
 from tacit.core.types import EnginePath, Task
 from tacit.data.sampling import DrawnNegatives
 from tacit.data.views import TrainView
 from tacit.engines.clients import sample_of, shape_in_state
 from tacit.engines.cold import ColdServer
 from tacit.engines.device import room_on
-from tacit.engines.participation import Participants
+from tacit.engines.participation import Participants, everybody, most_releases
 from tacit.engines.scoring import Scorer
 from tacit.engines.select import engine_for, scorer_of
 from tacit.engines.state import State, require_clients_memory
 from tacit.errors import TacitError, argument
 from tacit.evaluation.ranking import ScoreBlock
 from tacit.experiment.checkpoint import load_pair, save_state
+from tacit.experiment.claims import guarantee_of
 from tacit.experiment.spec import Experiment
+from tacit.privacy.guarantee import Guarantee
 
 
 class Trainer:
@@ -49,6 +53,9 @@ class Trainer:
         if self.algorithm.ranks_unseen:
             self.train = train
             self.algorithm = experiment.method.algorithm(Task.of(train))
+        if self.algorithm.protection is not None:  # noise is made for the releases of a user
+            planned = Task.of(self.train, self.releases)
+            self.algorithm = experiment.method.algorithm(planned)
         self.engine = engine_for(
             self.algorithm,
             experiment.name,
@@ -90,6 +97,12 @@ class Trainer:
         """How many rounds the run has at most."""
         asked, known = self.experiment.rounds, self.algorithm.max_rounds
         return asked if known is None else min(asked, known)
+
+    @cached_property
+    def releases(self) -> int:
+        """The most releases that any user takes part in; known before training."""
+        known = (self.experiment.participation, self.train, self.experiment.seed, self.rounds)
+        return most_releases(self.algorithm, *known)
 
     @property
     def loss(self) -> float | None:
@@ -190,8 +203,7 @@ class Trainer:
     def traffic(self, rounds: int) -> Traffic:
         """What so many rounds cost."""
         participants = [len(self.participants(n).user_P) for n in range(1, rounds + 1)]
-        width = 8 if self.experiment.precision == "float64" else 4
-        return self.algorithm.traffic(self._sample, participants, width)
+        return self.algorithm.traffic(self._sample, participants, self._width)
 
     def cost(self, rounds: int) -> dict[str, int]:
         """The same in the words of a record; what a method does not have is left out."""
@@ -207,9 +219,30 @@ class Trainer:
         }
         return {name: value for name, value in found.items() if value is not None}
 
+    def guarantee(self) -> Guarantee | None:
+        """What is promised to everybody who takes part, once all rounds are played."""
+        if not any(link.noisy for link in self.algorithm.channel):
+            return None
+        return guarantee_of(self.experiment, self.algorithm, self.releases)
+
     def disclosure(self) -> Disclosure:
         """What leaves a device."""
         return self.algorithm.disclosure(self._sample)
+
+    def ledger(self, rounds: int) -> Ledger:
+        """What crossed in so many rounds."""
+        return Ledger.of(
+            self.algorithm,
+            cache(self._sample),
+            [self.participants(n).user_P for n in range(1, rounds + 1)],
+            everybody(self.train).user_P,
+            self._width,
+            self.guarantee(),
+        )
+
+    @property
+    def _width(self) -> int:
+        return 8 if self.experiment.precision == "float64" else 4
 
     def _sample(self) -> Sample:
         state = self.state.on("cpu")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 import scipy.sparse
@@ -12,16 +14,18 @@ import torch
 from torch import Tensor
 
 from tacit import streams
-from tacit.core.algorithm import ClientData
+from tacit.core.algorithm import Bound, ClientData
 from tacit.core.central import CentralMethod
 from tacit.core.custom import CustomMethod
 from tacit.core.recency import Recency
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
+from tacit.data.protocol import added_later
 from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
 from tacit.memory import require_memory
 from tacit.methods.entry import METHODS, Entry
+from tacit.privacy.guarantee import PrivacyRequest
 
 # EASE (Steck, 2019): the closed-form item-to-item model; a central baseline, not a federated
 # method.
@@ -161,8 +165,15 @@ METHODS["pure_svd"] = Entry(
 # Bytes count one upload and one download of an (I, I) table; trying r ridges on validation, as a
 # run does, sends r - 1 more tables down. Who does not take part in the first round is not in the
 # sum.
+#
+# With `scale = "norm"` a client answers for x / |x|, so that its part of the sum has Frobenius norm
+# 1, whatever its history. Under a claim of privacy the sum has independent noise on every entry;
+# the server averages it with its transpose, and adds to the ridge what that noise can stretch: a
+# symmetric matrix whose entries have the standard deviation s / sqrt(2) has eigenvalues up to
+# s sqrt(2 I), so that the matrix which is inverted stays positive. PRIVATE_RIDGE was set by hand.
 
 GRAM, WEIGHT = "gram", "weight"
+PRIVATE_RIDGE = 20.0  # beside what the noise asks for
 
 
 @register("fedease")
@@ -176,10 +187,28 @@ class FedEase(CustomMethod):
 
     ridges: tuple[float, ...] = Ease().ridges
     recency: Recency | None = None
+    scale: Literal["none", "norm"] = added_later("none")
+    privacy: PrivacyRequest | None = None
 
     def __post_init__(self) -> None:
         if not self.ridges or min(self.ridges) <= 0:
             raise TacitError(f"ridges are {self.ridges}; give at least one, all above 0.")
+
+    @property
+    def settings_tried(self) -> int:
+        return len(self.ridges)
+
+    @property
+    def max_rounds(self) -> int | None:
+        return None if self.privacy is None else len(self.ridges)
+
+    def protected(self, request: PrivacyRequest) -> FedEase:
+        ridges = (PRIVATE_RIDGE,) if request.selection == "last" else self.ridges
+        return replace(self, privacy=request, scale="norm", ridges=ridges)
+
+    @property
+    def bound(self) -> Bound | None:
+        return Bound(2, 1.0) if self.scale == "norm" else None
 
     @property
     def row_parameters(self) -> frozenset[str]:
@@ -202,11 +231,16 @@ class FedEase(CustomMethod):
         self, received: Params, private: Params, data: ClientData, round_number: int
     ) -> tuple[Params, Params]:
         row_I = train_row(data, len(received[WEIGHT]))
+        if self.scale == "norm":
+            row_I = _over_square(row_I, row_I)
         # one row, said once for each item: no copy is made until the server adds it up
         return private, {GRAM: row_I.expand(len(data.history_H), -1)}
 
+    def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
+        return upload
+
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
-        gram_II = total.get(GRAM, shared[GRAM])
+        gram_II = shared[GRAM] if GRAM not in total else self._denoised(total[GRAM], n_clients)
         require_memory(
             3 * gram_II.numel() * 8,
             what=f"EASE's item-to-item tables for {len(gram_II)} items",
@@ -217,6 +251,16 @@ class FedEase(CustomMethod):
         weight_II = -inverse_II / inverse_II.diagonal()
         return {GRAM: gram_II, WEIGHT: weight_II.fill_diagonal_(0.0)}
 
+    def _denoised(self, gram_II: Tensor, n_clients: int) -> Tensor:
+        """A noisy sum made symmetric, with its diagonal raised by what the noise can stretch."""
+        if self.privacy is None:
+            return gram_II
+        noise = self.privacy.noise(min(1.0, self.privacy.clip or 1.0), releases=1)
+        if self.privacy.view == "local":
+            noise *= math.sqrt(n_clients)
+        raised = noise * math.sqrt(2 * len(gram_II))
+        return (gram_II + gram_II.T) / 2 + raised * torch.eye(len(gram_II)).to(gram_II)
+
     def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
         return train_row(data, len(received[WEIGHT])) @ received[WEIGHT]
 
@@ -224,9 +268,12 @@ class FedEase(CustomMethod):
         return data.real_H[:, None] * received[WEIGHT][data.history_H]
 
     def interpretation(self) -> list[str]:
+        counts = "how many clients have each pair of items"
+        if self.scale == "norm":
+            counts += ", each client scaled to norm 1"
         return [
-            "only the sum of the uploads is used: under secure aggregation the server reads how "
-            "many clients have each pair of items, and no client's own pairs",
+            f"only the sum of the uploads is used: under secure aggregation the server reads "
+            f"{counts}, and no client's own pairs",
             "without secure aggregation it reads a client's history in full",
         ]
 
@@ -234,6 +281,12 @@ class FedEase(CustomMethod):
 def train_row(data: ClientData, n_items: int) -> Tensor:
     """x: one for each item of the history, or its weight; zero elsewhere."""
     return data.real_H.new_zeros(n_items).index_add(0, data.history_H, data.real_H)
+
+
+def _over_square(value: Tensor, row_I: Tensor) -> Tensor:
+    """A value over |x|², and zero for an empty history: x xᵀ then has norm 1, or 0."""
+    square = row_I.square().sum()
+    return torch.where(square > 0, value / square.clamp(min=1.0), torch.zeros_like(value))
 
 
 METHODS["fedease"] = Entry(
@@ -257,6 +310,9 @@ METHODS["fedease"] = Entry(
 # they are there for speed. On ML-100K that factor is 0.60 for k = 16, 0.71 for 32 and 0.66 for 64.
 # k = 32 was chosen there, on validation and with one seed: NDCG@10 after ten rounds is 0.081 for
 # 16, 0.082 for 32 and 0.076 for 64.
+#
+# With `scale = "norm"` a client answers for x / |x|. All bases are orthonormal then, the first one
+# included, so that its answer has at most Frobenius norm 1.
 
 BASIS = "basis"
 
@@ -272,23 +328,38 @@ class FedSpectral(CustomMethod):
 
     width: int = 32
     recency: Recency | None = None
+    scale: Literal["none", "norm"] = added_later("none")
+    privacy: PrivacyRequest | None = None
 
     def __post_init__(self) -> None:
         if self.width < 1:
             raise TacitError(f"width is {self.width}; it must be at least 1.")
+
+    def protected(self, request: PrivacyRequest) -> FedSpectral:
+        return replace(self, privacy=request, scale="norm")
+
+    @property
+    def bound(self) -> Bound | None:
+        return Bound(2, 1.0) if self.scale == "norm" else None
 
     @property
     def row_parameters(self) -> frozenset[str]:
         return frozenset({BASIS})
 
     def shared(self, task: Task) -> dict[str, Initializer]:
-        return {BASIS: Initializer((task.n_items, min(2 * self.width, task.n_items)), "normal")}
+        shape = (task.n_items, min(2 * self.width, task.n_items))
+        return {BASIS: Initializer(shape, "orthonormal" if self.scale == "norm" else "normal")}
 
     def update(
         self, received: Params, private: Params, data: ClientData, round_number: int
     ) -> tuple[Params, Params]:
         head_D = _head(received[BASIS], data)
+        if self.scale == "norm":
+            head_D = _over_square(head_D, train_row(data, len(received[BASIS])))
         return private, {BASIS: head_D.expand(len(data.history_H), -1)}
+
+    def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
+        return upload
 
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
         # The first basis is a draw, and devices may round: made orthonormal here, with what it does

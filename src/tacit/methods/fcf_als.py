@@ -20,6 +20,7 @@ from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
 from tacit.errors import TacitError
 from tacit.methods.entry import METHODS, Entry
+from tacit.privacy.guarantee import PrivacyRequest
 
 # FCF's least squares for all clients at once.
 #
@@ -114,6 +115,7 @@ class FcfAls(CustomMethod):
     ridge: float = 10.0  # λ
     server: Adam = Adam(rate=0.05)
     recency: Recency | None = None
+    privacy: PrivacyRequest | None = None
 
     def __post_init__(self) -> None:
         if self.dim < 1:

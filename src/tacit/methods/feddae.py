@@ -49,6 +49,7 @@ from tacit.methods.feddae_ragged import (
     put_back,
     taken,
 )
+from tacit.privacy.guarantee import PrivacyRequest
 
 ROWS = OWN_ROWS | {"global.rows"}  # one row per item
 
@@ -82,6 +83,7 @@ class FedDAE(CustomMethod):
     dropout: float = 0.5
     local: Optimiser = Adam(rate=0.001)
     server: Adam = Adam(rate=0.001, weight_decay=1e-8)
+    privacy: PrivacyRequest | None = None
 
     @property
     def reads(self) -> Literal["sum", "each"]:

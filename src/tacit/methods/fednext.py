@@ -33,7 +33,7 @@ for one pair of powers, the first.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from typing import Any, Literal, NamedTuple
@@ -62,6 +62,7 @@ from tacit.methods.fednext_ragged import (
     weighed_rows,
 )
 from tacit.parts.cold.simple import Ridge
+from tacit.privacy.guarantee import PrivacyRequest
 
 Sketch = Literal["range", "gaussian", "count"]
 
@@ -104,6 +105,7 @@ class FedNext(CustomMethod):
     width: int | None = None
     sketch: Sketch = "range"
     content: Ridge | None = None  # makes rows and columns of items that nobody has touched
+    privacy: PrivacyRequest | None = None
 
     def __post_init__(self) -> None:
         if not 0 < self.past < np.inf or self.horizon < 1:
@@ -152,6 +154,23 @@ class FedNext(CustomMethod):
         if self.width is not None:  # a basis is made for one pair of powers
             powers = powers[:1]
         return tuple(Setting(*one) for one in product(ridges, self.ease, powers, self.half_lives))
+
+    @property
+    def settings_tried(self) -> int:
+        return len(self.settings)
+
+    def protected(self, request: PrivacyRequest) -> FedNext:
+        """Uploads of norm 1; of every grid its first value, where validation may not choose."""
+        bounded = replace(self, privacy=request, scale="norm")
+        if request.selection == "uncovered":
+            return bounded
+        return replace(
+            bounded,
+            half_lives=self.half_lives[:1],
+            ridges=self.ridges[:1],
+            ease=self.ease[:1],
+            normalise=self.normalise[:1],
+        )
 
     @property
     def max_rounds(self) -> int | None:

@@ -10,6 +10,10 @@ The released code is central, on ratings; here: cross-entropy with drawn negativ
 client and round over all its samples. Weights begin at Xavier's normal initializer, biases at
 torch's. A newcomer, who has no vector, gets the model of the mean vector.
 
+Under a claim of privacy the server must need nothing but a sum. A device then receives the whole
+server without Adam's moments, generates its own model, and sends the gradient of the server's own
+parameters, clipped.
+
 The paper's rate of 0.0001 is for many small batches; a round here is one step. Of 0.001, 0.003 and
 0.01, with one seed and 20 rounds on ML-100K, 0.01 was best on validation (NDCG@10 0.034, 0.037,
 0.040). The released weight decay of 0.001 is left out.
@@ -36,6 +40,7 @@ from tacit.data.views import Lists
 from tacit.methods.entry import METHODS, Entry
 from tacit.methods.metamf_ragged import adam_in_place, ragged_logits, ragged_slopes
 from tacit.parts.objectives import BinaryCrossEntropy
+from tacit.privacy.guarantee import PrivacyRequest
 
 
 def _xavier(n_in: int, n_out: int) -> Initializer:
@@ -61,10 +66,11 @@ class MetaMF(CustomMethod):
     clip: float = 5.0
     server: Adam = Adam(rate=0.01)
     sampling: Sampling = Sampling(negatives=4)
+    privacy: PrivacyRequest | None = None
 
     @property
     def reads(self) -> Literal["sum", "each"]:
-        return "each"
+        return "each" if self.privacy is None else "sum"
 
     @property
     def row_parameters(self) -> frozenset[str]:
@@ -100,6 +106,8 @@ class MetaMF(CustomMethod):
         return with_moments(parameters)
 
     def uploads(self, task: Task) -> frozenset[str]:
+        if self.privacy is not None:
+            return frozenset(name for name in self.shared(task) if "/" not in name)
         return frozenset({"items", *self.heads(task.n_items)} - {"left", "right"})
 
     def private(self, task: Task) -> dict[str, Initializer]:
@@ -112,7 +120,12 @@ class MetaMF(CustomMethod):
         return True
 
     def broadcast(self, shared: Params, user: Tensor) -> Params:
-        """User u's own model, generated."""
+        if self.privacy is not None:
+            return without_moments(shared)
+        return self.generated(shared, user)
+
+    def generated(self, shared: Params, user: Tensor) -> Params:
+        """User u's own model."""
         known = shared["users"].index_select(0, user.clamp(min=0).reshape(1))[0]
         vector = torch.where(user < 0, shared["users"].mean(0), known) @ shared["memory"]
         hidden = {
@@ -130,10 +143,14 @@ class MetaMF(CustomMethod):
     def update(
         self, received: Params, private: Params, data: ClientData, round_number: int
     ) -> tuple[Params, Params]:
+        if self.privacy is not None:
+            return {}, grad(lambda shared: _loss(self.generated(shared, data.user), data))(received)
         return {}, grad(_loss)(received, data)
 
     def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
         """The gradient of the server's own parameters."""
+        if self.privacy is not None:
+            return upload
         pull = vjp(lambda parameters: self.broadcast(parameters, user), without_moments(shared))[1]
         slope: Params = pull(upload)[0]
         return slope
@@ -151,11 +168,14 @@ class MetaMF(CustomMethod):
         return adam_step(self.server, shared, clipped(mean, self.clip), rate)
 
     def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
+        if self.privacy is not None:
+            received = self.generated(received, data.user)
         return _logits(received, received["items"])
 
     @property
     def runs_ragged(self) -> bool:
-        return written_step(self.server) is not None  # its step is written down in place
+        """Its step is written down in place; a device that generates its model plays alone."""
+        return written_step(self.server) is not None and self.privacy is None
 
     def update_ragged(
         self, shared: Params, private: Params, batch: RaggedBatch, round_number: int
@@ -180,6 +200,11 @@ class MetaMF(CustomMethod):
         return ragged_logits(shared, torch.from_numpy(user_B), self.heads(n_items))
 
     def interpretation(self) -> list[str]:
+        if self.privacy is not None:
+            return [
+                "only the sum of the uploads is used; everybody receives every user's vector, as "
+                "noisy sums have made it, and can generate everybody's model"
+            ]
         return [
             "the server holds every user's vector and generates every user's whole model: it can "
             "rank for each of them",

@@ -8,6 +8,7 @@ from typing import Literal
 import numpy as np
 from torch import Tensor
 
+from tacit.core.algorithm import Noise
 from tacit.core.parts import Transform
 from tacit.core.registry import register
 
@@ -23,6 +24,8 @@ class Dense(Transform):
     >>> Dense().interpretation()
     'dense update: the server can read which items were touched, and which were liked'
     """
+
+    keeps_bounds = True
 
     @property
     def gives(self) -> frozenset[str]:
@@ -69,8 +72,7 @@ class Clip(Transform):
 @dataclass(frozen=True)
 class Gaussian(Transform):
     """Each client adds N(0, sigma²) to every entry. The sum of n such noises is one N(0, n sigma²),
-    drawn once. Without an L2 clip before it there is no finite epsilon, whatever sigma; with one
-    none is stated yet either: accounting comes with the privacy release.
+    drawn once. Without a clip before it there is no finite epsilon, whatever sigma.
 
     >>> total = Gaussian(sigma=0.0).add_noise(np.ones(2), 5, np.random.default_rng(0))
     >>> total.tolist()
@@ -89,6 +91,10 @@ class Gaussian(Transform):
     def needs(self) -> frozenset[str]:
         return frozenset({"dense"})
 
+    @property
+    def noise(self) -> Noise:
+        return Noise("gaussian", "upload", self.sigma)
+
     def add_noise(
         self, total: np.ndarray, n_clients: int, generator: np.random.Generator
     ) -> np.ndarray:
@@ -100,6 +106,52 @@ class Gaussian(Transform):
         if not self.sigma:
             return ""
         return f"Gaussian noise, standard deviation {self.sigma:g} per entry and client"
+
+
+# Gaussian noise on the sum of an exchange, for servers that see nothing but sums.
+
+
+@register("gaussian_sum")
+@dataclass(frozen=True)
+class GaussianSum(Transform):
+    """N(0, sigma²) once on every entry of the sum, however many clients there are. It stands for a
+    secure sum to which devices add shares of that noise; a server that sees single uploads sees
+    them without noise.
+
+    >>> GaussianSum(sigma=0.0).add_noise(np.ones(2), 5, np.random.default_rng(0)).tolist()
+    [1.0, 1.0]
+    """
+
+    sigma: float = 1.0
+
+    noisy = True
+
+    @property
+    def gives(self) -> frozenset[str]:
+        return frozenset({"noise"} if self.sigma else ())  # none of it hides nothing
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"dense"})
+
+    @property
+    def noise(self) -> Noise:
+        return Noise("gaussian", "sum", self.sigma)
+
+    def add_noise(
+        self, total: np.ndarray, n_clients: int, generator: np.random.Generator
+    ) -> np.ndarray:
+        if self.sigma == 0.0:
+            return total
+        return total + self.sigma * generator.standard_normal(total.shape)
+
+    def interpretation(self) -> str:
+        if not self.sigma:
+            return ""
+        return (
+            f"Gaussian noise, standard deviation {self.sigma:g} per entry of the sum: under secure "
+            "aggregation the server reads noisy sums alone, without it every upload"
+        )
 
 
 # Laplace noise on every entry of an upload, as in PFedRec's local-privacy variant.
@@ -127,6 +179,10 @@ class Laplace(Transform):
     @property
     def needs(self) -> frozenset[str]:
         return frozenset({"dense"})
+
+    @property
+    def noise(self) -> Noise:
+        return Noise("laplace", "upload", self.scale)
 
     def add_noise(
         self, total: np.ndarray, n_clients: int, generator: np.random.Generator

@@ -11,4 +11,5 @@ from tacit.plugins.fedrkg import global_table as global_table
 from tacit.plugins.fedrkg import knowledge_guidance as knowledge_guidance
 from tacit.plugins.fedrkg import personal_table as personal_table
 from tacit.plugins.personal import dual_personalised as dual_personalised
+from tacit.plugins.private import private as private
 from tacit.plugins.recency import recency as recency

@@ -30,6 +30,7 @@ BUILT_IN = {
         "random_rows",
     ),
     "tacit.plugins.recency": ("recency",),
+    "tacit.plugins.private": ("private",),
 }
 
 

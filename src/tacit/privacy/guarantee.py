@@ -186,6 +186,17 @@ class Guarantee:
         return ADJACENCY[self.view]
 
     @property
+    def short(self) -> str:
+        """The same for a cell of a table.
+
+        >>> Guarantee.laplace("local", 1.0, 4.0, 10).short
+        'user-level ε = 5, δ = 0, local'
+        """
+        chosen = "" if self.selection_covered else ", choice uncovered"
+        view = self.view.replace("_", " ")
+        return f"user-level ε = {self.epsilon:.4g}, δ = {self.delta:.4g}, {view}{chosen}"
+
+    @property
     def text(self) -> str:
         """The words that stand beside the numbers of a run: never a bare number.
 

@@ -185,7 +185,7 @@ def tabulate(entrants: Sequence[Entrant], metric: str, against: str) -> Comparis
             selected_rounds=tuple(record.selected_round for record in own),
             cost=own[0].cost.model_dump(mode="json"),
             runs=tuple(str(folder) for folder in entrant.folders),
-            privacy=own[0].privacy.text,
+            privacy="; ".join(dict.fromkeys(record.privacy.text for record in own)),
         )
         for entrant, several, value_E, own in zip(entrants, ranks, values, records, strict=True)
     )
@@ -199,8 +199,23 @@ def tabulate(entrants: Sequence[Entrant], metric: str, against: str) -> Comparis
         users=len(user_E),
         rows=rows,
         reference=_references(first, entrants[0].experiments[0], files[0][0], names),
-        notes=(*first.cautions, *_notes(rows), *sampled_notes(protocol.sampled), *_old(files)),
+        notes=(
+            *first.cautions,
+            *_notes(rows),
+            *_selection_notes(entrants),
+            *sampled_notes(protocol.sampled),
+            *_old(files),
+        ),
     )
+
+
+def _selection_notes(entrants: Sequence[Entrant]) -> list[str]:
+    """Which rows are of a last round, where others are of the best one."""
+    last = [e.name for e in entrants if e.experiments[0].protocol.select == "last"]
+    if not last or len(last) == len(entrants):
+        return []
+    names = ", ".join(last)
+    return [f"Validation chose no round of {names}: the last one counts; it chose for the others."]
 
 
 def measured(evaluation: Evaluation, names: Sequence[str], ties: Any) -> Values:
@@ -453,7 +468,8 @@ def compare(
 
 
 def check_alike(entrants: Sequence[Entrant]) -> None:
-    """Refuse to put numbers of different data, splits or protocols into one table.
+    """Refuse to put numbers of different data, splits or protocols into one table. Whether the best
+    round is taken or the last one may differ: a note says so.
 
     >>> one, other = resolve("fedmf"), resolve("fedmf", split="random")
     >>> check_alike([Entrant("a", (one,), ()), Entrant("b", (other,), ())])
@@ -463,8 +479,13 @@ and 'random' for the other; run both under the same.
     """
     one = entrants[0]
     for other in entrants[1:]:
-        for part in ("data", "protocol"):
-            a, b = (getattr(entrant.experiments[0], part) for entrant in (one, other))
+        first, second = (entrant.experiments[0] for entrant in (one, other))
+        rules = [replace(experiment.protocol, select="best") for experiment in (first, second)]
+        pairs: dict[str, tuple[Any, Any]] = {
+            "data": (first.data, second.data),
+            "protocol": (rules[0], rules[1]),
+        }
+        for part, (a, b) in pairs.items():
             if a != b:
                 path, x, y = _first_difference(a, b, part)
                 raise TacitError(

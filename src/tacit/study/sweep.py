@@ -18,7 +18,7 @@ from tacit.experiment.data_record import require_one_data
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.interpretation import sampled_notes
 from tacit.experiment.names import slug
-from tacit.experiment.record import RunRecord
+from tacit.experiment.record import NO_GUARANTEE, RunRecord
 from tacit.experiment.resolve import resolve
 from tacit.experiment.result import read_ranks
 from tacit.experiment.spec import Experiment
@@ -193,8 +193,11 @@ class Sweep:
 
     @property
     def privacy(self) -> str:
-        """The guarantees of all settings, in words; figures say it too."""
-        return "; ".join(dict.fromkeys(row.privacy for row in self.rows if row.privacy))
+        """The guarantees of all settings, in words; figures say it too. None of them covers what
+        the choice of a setting tells."""
+        told = "; ".join(dict.fromkeys(row.privacy for row in self.rows if row.privacy))
+        promised = any(row.privacy not in (None, NO_GUARANTEE) for row in self.rows)
+        return f"{told}; the choice among these settings is not covered" if promised else told
 
     @property
     def choice(self) -> str:
@@ -320,7 +323,7 @@ def _setting(
         },
         tuple(record.selected_round for record in records),
         tuple(str(trial.folder) for trial in trials),
-        records[0].privacy.text,
+        "; ".join(dict.fromkeys(record.privacy.text for record in records)),
     )
 
 

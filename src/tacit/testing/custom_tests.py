@@ -23,7 +23,7 @@ from tacit.engines.participation import Participation
 from tacit.engines.state import State
 from tacit.testing.canaries import follow
 from tacit.testing.method_tests import MethodTests
-from tacit.testing.play import Trace, same_to
+from tacit.testing.play import PLANNED, Trace, same_to
 from tacit.testing.synthetic import ragged
 
 
@@ -36,7 +36,7 @@ def custom_trace(
     participation: Participation | None = None,
 ) -> Trace:
     """A few rounds, with sampled participation and drop-out unless told otherwise."""
-    algorithm = method.algorithm(Task.of(train))
+    algorithm = method.algorithm(Task.of(train, PLANNED))
     state = engine.start(algorithm, train, seed=0)
     start = _parameters(algorithm, train, state)
     who = participation or Participation(ratio=0.7, dropout=0.2)
@@ -70,7 +70,7 @@ class CustomTests(MethodTests):
 
     def task(self) -> Task:
         train = self.train()
-        return Task(train.n_users, train.n_items)
+        return Task(train.n_users, train.n_items, releases=PLANNED)
 
     def assert_same(self, one: Trace, two: Trace, order_U: np.ndarray | None = None) -> None:
         for name, value in one.end.items():

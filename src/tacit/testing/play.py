@@ -110,8 +110,11 @@ def trace_of(
     return Trace(start, state_parameters(state), state)
 
 
+PLANNED = 16  # releases of one user that noise is made for, where a test claims privacy
+
+
 def algorithm_for(method: Method, train: TrainView) -> ComposedAlgorithm:
-    return compose(method, Task.of(train))
+    return compose(method, Task.of(train, PLANNED))
 
 
 def state_parameters(state: State) -> Params:

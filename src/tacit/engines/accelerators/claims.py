@@ -114,7 +114,7 @@ class OnePass:
 def one_pass(algorithm: ComposedAlgorithm) -> Claim[OnePass]:
     """Whether all parts but the scorer are known to the kernels that play a whole round."""
     method, local = algorithm.method, algorithm.method.local
-    clips = [link for link in method.channel if link.order is not None]
+    clips = [link for link in algorithm.channel if link.order is not None]
     if type(method.items) is not IdOnly:
         return Claim(None, encodes_more(method))
     if type(local) not in FUSED_LOCAL:
@@ -135,7 +135,7 @@ def one_pass(algorithm: ComposedAlgorithm) -> Claim[OnePass]:
     for link in clips:
         if type(link) is not Clip:
             return Claim(None, f"{type(link).__name__} bounds uploads in its own way")
-    clip = next((link for link in method.channel if type(link) is Clip), None)
+    clip = next((link for link in algorithm.channel if type(link) is Clip), None)
     return Claim(OnePass(method.objective, clip, anchor))
 
 

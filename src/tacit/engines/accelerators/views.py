@@ -82,7 +82,7 @@ def claims(algorithm: ComposedAlgorithm) -> Claim[Views]:
         return Claim(None, rule_is_unknown(method))
     if local.gradient_clip is not None:
         return Claim(None, "local.gradient_clip bounds steps of views and model together")
-    if any(link.order is not None for link in method.channel):
+    if any(link.order is not None for link in algorithm.channel):
         return Claim(None, "the channel clips gradients of views")
     if (reason := why_not_plain(method, items=False)) is not None:
         return Claim(None, reason)

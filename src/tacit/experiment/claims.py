@@ -1,0 +1,120 @@
+"""What an experiment may claim of privacy, and what a claim takes for granted.
+
+An algorithm knows its channel. Whether validation chooses a round or a setting, and from which
+items negatives are drawn, is said by the protocol; both are looked at here, before anything is
+read or trained.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tacit.core.algorithm import Algorithm, Exchange
+from tacit.core.fit import CompositionError, LeaveOut, Use
+from tacit.privacy.guarantee import Guarantee
+
+if TYPE_CHECKING:
+    from tacit.experiment.spec import Experiment
+
+LONGEST_WAIT = 100_000  # rounds in which a first release is looked for
+
+UNCOVERED = Use("leave the choice uncovered", "privacy.selection", "uncovered")
+DROP = LeaveOut(("private",))
+
+
+def check_claim(experiment: Experiment, algorithm: Algorithm) -> None:
+    """Refuse a claim that the protocol of an experiment does not keep."""
+    if algorithm.protection is None:
+        return
+    if pool_of_others(experiment, algorithm):
+        raise CompositionError(
+            "protocol.negatives_exclude is 'unseen', so what a client draws depends on the "
+            "histories of others, which no bound on its upload covers",
+            Use("draw from all other items", "protocol.negatives_exclude", "train"),
+            DROP,
+        )
+    if algorithm.protection.request.selection == "last":
+        _check_selection(experiment, algorithm)
+    played = experiment.rounds
+    if algorithm.max_rounds is not None:
+        played = min(played, algorithm.max_rounds)
+    if not algorithm.releases(played):
+        rounds = range(played + 1, LONGEST_WAIT)
+        first = next((number for number in rounds if algorithm.sends(number)), None)
+        longer = () if first is None else (Use("train for longer", "rounds", first),)
+        raise CompositionError(
+            f"No client sends anything in {played} rounds, so there is nothing to guarantee",
+            *longer,
+            DROP,
+        )
+
+
+def _check_selection(experiment: Experiment, algorithm: Algorithm) -> None:
+    protocol = experiment.protocol
+    if protocol.select != "last":
+        raise CompositionError(
+            "Validation chooses the round, and nobody accounts for what its hits tell",
+            Use("take the last round", "protocol.select", "last"),
+            UNCOVERED,
+        )
+    if protocol.patience is not None:
+        raise CompositionError(
+            f"protocol.patience is {protocol.patience}: validation says when to stop, and nobody "
+            "accounts for what its hits tell",
+            Use("play all rounds", "protocol.patience", None),
+            UNCOVERED,
+        )
+    tried = 1 if algorithm.custom is None else algorithm.custom.method.settings_tried
+    if tried > 1:
+        raise CompositionError(
+            f"{experiment.name} tries {tried} settings, of which validation would pick one, so "
+            "give each of its grids one value",
+            UNCOVERED,
+            DROP,
+        )
+
+
+def pool_of_others(experiment: Experiment, algorithm: Algorithm) -> bool:
+    """Whether clients draw negatives from a pool that depends on other users' histories."""
+    drawn = algorithm.draws(Exchange()).sampling is not None
+    return drawn and experiment.protocol.negatives_exclude == "unseen"
+
+
+def covers_selection(experiment: Experiment, algorithm: Algorithm) -> bool:
+    """Whether no round and no setting is chosen by looking at validation.
+
+    >>> from tacit.core.types import Task
+    >>> from tacit.experiment.resolve import resolve
+    >>> spelled = ("private", "private:selection=uncovered")
+    >>> found = [resolve("fedmf", plugins=[one]) for one in spelled]
+    >>> [covers_selection(one, one.method.algorithm(Task(1, 1))) for one in found]
+    [True, False]
+    """
+    tried = 1 if algorithm.custom is None else algorithm.custom.method.settings_tried
+    protocol = experiment.protocol
+    return protocol.select == "last" and protocol.patience is None and tried == 1
+
+
+def guarantee_of(experiment: Experiment, algorithm: Algorithm, releases: int) -> Guarantee | None:
+    """What an experiment promises to a user who takes part in so many releases."""
+    found = algorithm.guarantee(releases)
+    if found is None or pool_of_others(experiment, algorithm):
+        return None
+    return replace(found, selection_covered=covers_selection(experiment, algorithm))
+
+
+def assumptions(guarantee: Guarantee | None) -> tuple[str, ...]:
+    """What a guarantee takes for granted, and what it does not speak of."""
+    if guarantee is None:
+        return ()
+    sums = "uploads are added up under secure aggregation, which a simulation takes for granted"
+    return (
+        *((sums,) if guarantee.view != "local" else ()),
+        "the catalogue and its content, who takes part and when, and the filters of the data are "
+        "public",
+        "settings were chosen without a look at this data",
+        "the seed of the noise is secret: a deployment draws its own",
+        "metrics, losses and curves of this run are the experimenter's, and are not covered; nor "
+        "are further runs on the same people",
+    )

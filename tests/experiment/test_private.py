@@ -1,0 +1,342 @@
+"""A guarantee from the command line to the record: what is claimed is what ran, and what cannot be
+claimed is refused with a remedy that works."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+from scipy.stats import norm as normal
+
+from tacit.core.fit import CompositionError, LeaveOut, Remedy, Use
+from tacit.core.method import Method
+from tacit.errors import TacitError
+from tacit.experiment.callbacks import Callback, Validation
+from tacit.experiment.claims import assumptions
+from tacit.experiment.prepare import prepare
+from tacit.experiment.record import Privacy, RunRecord
+from tacit.experiment.resolve import override, resolve
+from tacit.experiment.run import RunInterruptedError, run
+from tacit.experiment.spec import Experiment
+from tacit.experiment.toml import dumps, loads
+from tacit.experiment.trainer import Trainer
+from tacit.methods import METHODS, fedmf
+from tacit.parts.server import Mean
+from tacit.plugins.private import private
+from tacit.privacy.guarantee import Guarantee
+from tacit.study.sweep import sweep
+
+
+def epsilon_by_hand(mu: float, delta: float = 1e-5) -> float:
+    """The root of the Gaussian curve by halving, with other functions than the library's."""
+    low, high = 0.0, mu * mu + 20 * mu
+    for _ in range(200):
+        epsilon = (low + high) / 2
+        second = np.exp(epsilon + normal.logcdf(-mu / 2 - epsilon / mu))
+        too_small = normal.cdf(mu / 2 - epsilon / mu) - second > delta
+        low, high = (epsilon, high) if too_small else (low, epsilon)
+    return low
+
+
+def played(tmp_path: Path, name: str, *plugins: str, rounds: int = 3, **more: Any) -> RunRecord:
+    return run(resolve(name, plugins=plugins, rounds=rounds, **more), tmp_path / "one")
+
+
+# What a record says.
+
+
+@pytest.mark.parametrize(
+    ("name", "releases"), [("fedmf", 3), ("fedease", 1), ("fednext", 1), ("fcf_als", 3)]
+)
+def test_a_record_states_the_whole_claim(tmp_path: Path, name: str, releases: int) -> None:
+    record = played(tmp_path, name, "private:epsilon=4,delta=1e-6")
+    told = json.loads(record.json_text)["privacy"]
+    assert (told["epsilon"], told["delta"]) == (pytest.approx(4.0), 1e-6)
+    assert (told["view"], told["mechanism"], told["norm"]) == ("secure_sum", "gaussian", 2)
+    assert told["adjacency"] == "one user's contributions, or nothing in their place"
+    assert (told["bound"], told["sensitivity"], told["releases"]) == (1.0, 1.0, releases)
+    assert epsilon_by_hand(math.sqrt(releases) / told["noise"], 1e-6) == pytest.approx(4.0)
+    once = epsilon_by_hand(1 / told["noise"], 1e-6)
+    assert told["epsilon_per_release"] == pytest.approx(once)
+    assert told["selection_covered"] is True
+    assert any("secure aggregation" in sentence for sentence in told["assumes"])
+    assert record.privacy.guaranteed
+    assert "ε = 4, δ = 1e-06" in record.privacy.text
+    assert "against a server that sees the sum of each round" in record.privacy.text
+    assert "  privacy: user-level ε = 4, δ = 1e-06, secure sum" in str(record).splitlines()
+    assert max(map(len, str(record).splitlines()[:-1])) <= 100
+    assert record.selection == "taking the last one, whatever validation says"
+
+
+def test_the_local_view_says_so(tmp_path: Path) -> None:
+    record = played(tmp_path, "fedavg", "private:epsilon=2,view=local,clip=0.5")
+    assert record.privacy.view == "local"
+    assert record.privacy.sensitivity == 1.0  # two uploads of norm 1/2
+    assert record.privacy.adjacency == "any two histories of one user"
+    assert not any("secure aggregation" in one for one in record.privacy.assumes or ())
+    assert any("clients count alike" in note for note in record.notes)
+
+
+def test_without_a_claim_there_are_no_numbers(tmp_path: Path) -> None:
+    told = json.loads(played(tmp_path, "fedmf").json_text)["privacy"]
+    assert told.pop("guarantee") == "none"
+    assert told.pop("server_reads")
+    assert set(told.values()) == {None}
+
+
+@pytest.mark.parametrize(
+    ("plugins", "epsilon", "delta"),
+    [
+        (("clip:bound=0.5", "gaussian:sigma=2"), epsilon_by_hand(math.sqrt(3) / 2), 1e-5),
+        (("gaussian:sigma=2", "clip:bound=0.5"), epsilon_by_hand(math.sqrt(3) / 2), 1e-5),
+        (("clip:order=1,bound=0.5", "gaussian:sigma=2"), epsilon_by_hand(math.sqrt(3) / 2), 1e-5),
+        (("clip:order=1,bound=0.5", "laplace:scale=2"), 3 * 1.0 / 2.0, 0.0),
+        (("clip", "gaussian:sigma=0.1"), epsilon_by_hand(math.sqrt(3) * 20), 1e-5),
+        (("clip:bound=0.5", "laplace:scale=2"), None, None),
+        (("gaussian:sigma=2",), None, None),
+        (("laplace:scale=2",), None, None),
+        (("clip",), None, None),
+        (("clip", "gaussian:sigma=0"), None, None),
+    ],
+)
+def test_links_by_hand_are_accounted_for(
+    tmp_path: Path, plugins: tuple[str, ...], epsilon: float | None, delta: float | None
+) -> None:
+    record = played(tmp_path, "fedmf", *plugins)
+    assert record.privacy.delta == delta
+    if epsilon is None:
+        assert record.privacy.text == "no guarantee"
+        assert record.privacy.epsilon is None
+        return
+    assert record.privacy.epsilon == pytest.approx(epsilon, rel=1e-6)
+    assert record.privacy.view == "local"
+    assert "the choice on validation is not covered" in record.privacy.text
+
+
+def test_links_by_hand_promise_nothing_where_more_is_told(tmp_path: Path) -> None:
+    """Numbers of interactions as weights, pools of negatives that others' histories decide."""
+    capped = ("clip", "gaussian:sigma=2")
+    sets = ["server.cap=20"]
+    assert not played(tmp_path / "a", "fedavg", *capped, sets=sets).privacy.guaranteed
+    sets = ["protocol.negatives_exclude=unseen"]
+    assert not played(tmp_path / "b", "fedmf", *capped, sets=sets).privacy.guaranteed
+    assert played(tmp_path / "c", "fedmf", *capped).privacy.guaranteed
+
+
+def test_who_takes_part_less_often_is_promised_more(tmp_path: Path) -> None:
+    """Noise is for the user who is drawn most often; rounds without a user cost it nothing."""
+    some = played(tmp_path, "fedmf", "clip", "gaussian:sigma=3", rounds=8, participation=0.25)
+    assert some.privacy.releases is not None
+    assert some.privacy.releases < 8
+    mu = math.sqrt(some.privacy.releases) * 2 / 3
+    assert some.privacy.epsilon == pytest.approx(epsilon_by_hand(mu), rel=1e-6)
+    claimed = resolve("fedmf", plugins=["private"], rounds=8, participation=0.25)
+    trainer = Trainer(claimed, prepare(claimed).split.train)
+    assert trainer.releases == some.privacy.releases
+    found = trainer.guarantee()
+    assert found is not None
+    assert found.epsilon == pytest.approx(8.0)
+
+
+def test_a_guarantee_is_told_whole_or_not_at_all() -> None:
+    stated = Guarantee.gaussian("secure_sum", 1.0, 2.0, 50, 1e-5)
+    whole = Privacy.of(stated, ["a sum"])
+    assert whole.short == "user-level ε = 20.68, δ = 1e-05, secure sum"
+    assert whole.assumes == assumptions(stated)
+    for name in Privacy.model_fields:
+        fields = {**whole.model_dump(), name: None}
+        if name in ("guarantee", "server_reads"):
+            continue
+        with pytest.raises(ValidationError, match=f"never told without its {name}"):
+            Privacy(**fields)
+        with pytest.raises(ValidationError, match="belongs to a guarantee"):
+            Privacy(server_reads=(), **{name: fields[name] or whole.model_dump()[name]})
+
+
+# Which round is taken.
+
+
+def test_the_last_round_is_taken_whatever_validation_says(tmp_path: Path) -> None:
+    values: list[Validation] = []
+
+    class Watch(Callback):
+        def validation(self, found: Validation) -> None:
+            values.append(found)
+
+    free = resolve("fedease", rounds=4, sets=["ridges=[50.0, 1e5, 1e6, 1e7]"])
+    best = run(free, tmp_path / "best")
+    assert best.selected_round < 4  # it gets worse, so that the two rules differ
+    last = replace(free, protocol=replace(free.protocol, select="last"))
+    record = run(last, tmp_path / "last", callbacks=[Watch()])
+    assert (record.selected_round, record.test_released.round) == (4, 4)
+    assert record.test_released.validation_value == values[-1].value
+    assert [found.best_round for found in values] == [1, 2, 3, 4]
+    assert record.metrics != best.metrics
+    assert record.clean  # the numbers of a clean protocol, at another round
+
+
+def test_a_private_run_that_is_stopped_goes_on_to_the_same_numbers(tmp_path: Path) -> None:
+    experiment = resolve("pfedrec", plugins=["private:epsilon=8"], rounds=4)
+    whole = run(experiment, tmp_path / "whole")
+
+    class Stop(Callback):
+        def round(self, number: int, loss: float | None) -> None:
+            if number == 2:
+                raise RunInterruptedError("enough")
+
+    with pytest.raises(RunInterruptedError):
+        run(experiment, tmp_path / "two", callbacks=[Stop()], checkpoint_seconds=0)
+    again = run(experiment, tmp_path / "two", resume=True)
+    assert again.metrics == whole.metrics
+    assert again.privacy == whole.privacy
+
+
+def test_an_experiment_with_a_claim_is_a_value(tmp_path: Path) -> None:
+    spelled = "private:epsilon=2,delta=1e-6,view=local,clip=0.5,selection=uncovered"
+    one = resolve("fedmf", plugins=[spelled])
+    assert loads(dumps(one)) == one
+    assert one.protocol.select == "best"
+    assert "privacy" not in dumps(resolve("fedmf"))
+    assert "select =" not in dumps(resolve("fedmf"))
+    added = override(resolve("fedmf", rounds=3), plugins=["private:epsilon=2"])
+    assert (added.protocol.select, added.label) == ("last", "fedmf + private:epsilon=2")
+    changed = resolve("fedmf", plugins=["private"], sets=["privacy.epsilon=1"])
+    assert isinstance(changed.method, Method)
+    assert changed.method.privacy is not None
+    assert changed.method.privacy.epsilon == 1.0
+
+
+@pytest.mark.parametrize(
+    ("spelled", "said"),
+    [
+        ("private:epsilon=0", "epsilon is 0.*above 0"),
+        ("private:epsilon=-1", "above 0"),
+        ("private:delta=0", "delta is 0.*between 0 and 1"),
+        ("private:clip=0", "clip is 0.*above 0"),
+        ("private:view=remote", "view"),
+        ("private:selection=best", "selection"),
+        ("private:sigma=1", "has no 'sigma'"),
+    ],
+)
+def test_a_request_that_makes_no_sense_is_one_sentence(spelled: str, said: str) -> None:
+    with pytest.raises(TacitError, match=said):
+        resolve("fedmf", plugins=[spelled])
+
+
+# What cannot be claimed.
+
+
+class Told(Mean):
+    """Weights of one's own, of which nobody says a bound."""
+
+    def weight(self, declared: Any) -> float:
+        return 3.0
+
+
+REFUSED: dict[str, tuple[dict[str, Any], str]] = {
+    "tables": ({"method": "gpfedrec"}, "reads single personal tables"),
+    "tables in clusters": ({"method": "cofedrec"}, "reads single personal tables"),
+    "nothing sent": ({"method": "local_only"}, "sends nothing"),
+    "nothing sent by a plug-in": ({"plugins": ["pie"]}, "sends nothing"),
+    "central": ({"method": "ease"}, "no field `privacy`"),
+    "popularity": ({"method": "popularity"}, "no field `privacy`"),
+    "vectors to others": ({"method": "fedpergnn"}, "no field `privacy`"),
+    "noise of its own": ({"plugins": ["gaussian"]}, "adds noise of its own"),
+    "weights": (
+        {"method": "fedavg", "sets": ["server.weights=examples"]},
+        "told how many interactions each client has",
+    ),
+    "best round": ({"sets": ["protocol.select=best"]}, "Validation chooses the round"),
+    "patience": ({"sets": ["protocol.patience=5"]}, "validation says when to stop"),
+    "patience of a paper": ({"protocol": "fedrkg"}, "validation says when to stop"),
+    "a grid": ({"method": "fedease", "sets": ["ridges=[1.0, 2.0]"]}, "tries 2 settings"),
+    "a grid of half-lives": (
+        {"method": "fednext", "sets": ["half_lives=[1.0, 2.0, 4.0]"]},
+        "tries 3 settings",
+    ),
+    "pool": ({"sets": ["protocol.negatives_exclude=unseen"]}, "depends on the histories of others"),
+    "no release": ({"plugins": ["fedrkg:every=100"], "rounds": 40}, "sends anything in 40 rounds"),
+}
+
+
+def resolved(
+    spelled: dict[str, Any], plugins: tuple[str, ...], sets: tuple[str, ...]
+) -> Experiment:
+    known = {key: value for key, value in spelled.items() if key not in ("plugins", "sets")}
+    return resolve(known.pop("method", "fedmf"), plugins=plugins, sets=sets, **known)
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_claim_that_cannot_be_kept_is_refused_with_a_remedy(case: str) -> None:
+    spelled, said = REFUSED[case]
+    plugins = (*spelled.get("plugins", ()), "private")
+    sets = tuple(spelled.get("sets", ()))
+    with pytest.raises(CompositionError, match=said) as caught:
+        resolved(spelled, plugins, sets)
+    assert caught.value.remedies
+    for remedy in caught.value.remedies:
+        follow(remedy, spelled, plugins, sets)
+    without = resolved(spelled, tuple(one for one in plugins if one != "private"), sets)
+    assert without.method.privacy is None  # nothing but the claim was refused
+
+
+def follow(
+    remedy: Remedy, spelled: dict[str, Any], plugins: tuple[str, ...], sets: tuple[str, ...]
+) -> None:
+    if isinstance(remedy, LeaveOut):
+        resolved(spelled, remedy.plugins_after(plugins), sets)
+        return
+    assert isinstance(remedy, Use)
+    assert remedy.setting is not None
+    resolved(spelled, plugins, (*sets, remedy.setting))
+
+
+def test_weights_that_nobody_bounds_are_refused() -> None:
+    method = replace(private(fedmf()), server=Told())
+    experiment = resolve("fedmf", plugins=["private"])
+    with pytest.raises(CompositionError, match="weighs clients without a bound"):
+        replace(experiment, method=method).check()
+
+
+def test_a_claim_made_in_python_is_checked_as_well() -> None:
+    """Nobody resolved it, so nobody set the rule by which a round is taken."""
+    by_hand = Experiment("fedmf", private(fedmf()), rounds=3)
+    with pytest.raises(CompositionError, match="Validation chooses the round"):
+        by_hand.check()
+    pool = replace(resolve("fedmf").protocol, name="own", select="last", patience=3)
+    with pytest.raises(TacitError, match=r"protocol\.patience stops where validation"):
+        replace(resolve("fedmf"), protocol=pool).check()
+
+
+def test_what_is_left_to_validation_is_said(tmp_path: Path) -> None:
+    record = played(tmp_path, "fedease", "private:selection=uncovered", rounds=3)
+    assert record.privacy.selection_covered is False
+    assert record.privacy.epsilon == pytest.approx(8.0)
+    assert record.privacy.text.endswith("the choice on validation is not covered")
+    assert record.privacy.short.endswith("choice uncovered")
+    assert record.rounds_run == 3
+
+
+def test_a_sweep_says_that_its_choice_is_not_covered(tmp_path: Path) -> None:
+    table = sweep("fedease", ["privacy.epsilon=2,8"], tmp_path, plugins=["private"])
+    assert table.privacy.count("user-level") == 2
+    assert table.privacy.endswith("the choice among these settings is not covered")
+    plain = sweep("popularity", ["evaluate_every=1"], tmp_path / "plain")
+    assert plain.privacy == "no guarantee"
+
+
+def test_every_method_of_the_list_says_one_of_two_things() -> None:
+    """A guarantee of the asked size, or a refusal; nobody takes the plug-in and says nothing."""
+    for name in METHODS:
+        try:
+            experiment = resolve(name, plugins=["private:epsilon=3"])
+        except CompositionError:
+            continue
+        assert experiment.method.privacy is not None
+        assert experiment.protocol.select == "last"
