@@ -258,7 +258,6 @@ SMALL = {
     "experiment.callbacks": "a public base class that users subclass",
     "experiment.prepare": "the data of an experiment, before anything is trained or written",
     "parts.objectives": "the losses: where the next one goes",
-    "plugins.channel": "the plug-ins of one slot, as the other files of its package",
     "plugins.recency": "the plug-in that methods without parts take, too",
     "testing.synthetic": "datasets with a known answer, for whoever tests a method",
     "methods.pfedrec": "a paper of its own, and the first method that a newcomer reads",

@@ -32,6 +32,8 @@ COLD = 14
 HISTORY_ORDER = 15
 NETWORK_DROPOUT = 20  # entries of a network that are left out of a training step
 PRIVATE_NOISE = 21  # on sums, under a claim of privacy
+UPLOAD = 26  # how a client rounds what it sends
+PUBLIC = 27  # what everybody may know of a round: matrices that shorten uploads
 
 # numba turns int64 + uint64 into float64, so every constant is an unsigned 64-bit one.
 _GOLDEN = np.uint64(0x9E3779B97F4A7C15)

@@ -373,6 +373,23 @@ def test_links_of_the_channel_are_named_with_their_settings(planted):
     assert tables[0].through == ()  # a server that reads tables reads them as they are
 
 
+@pytest.mark.parametrize("link", ["quantise:bits=8", "top_k:share=0.1", "project:width=8"])
+def test_uploads_that_travel_smaller_are_counted_as_they_travel(planted, link):
+    dense, smaller = (
+        Trainer(
+            resolve("fedmf", rounds=2, plugins=plugins),
+            planted.split.train.take(np.arange(USERS)),
+        )
+        for plugins in ([], [link])
+    )
+    [before], [row] = dense.ledger(2).up, smaller.ledger(2).up
+    traffic = smaller.traffic(2)
+    assert row.shape == before.shape  # what it stands for
+    assert row.bytes == traffic.up < before.bytes
+    assert sum(one.bytes_total for one in smaller.ledger(2).crossings) == traffic.total
+    assert link.partition(":")[2] in row.through[-1]
+
+
 def test_how_often_follows_who_took_part(planted):
     train = planted.split.train.take(np.arange(20))
     experiment = resolve("fedmf", rounds=5, participation=0.3)

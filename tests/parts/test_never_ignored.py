@@ -34,6 +34,7 @@ from tacit.experiment.trainer import Trainer
 from tacit.parts.backbones import DotProduct, LinearHead, MlpHead, NeuralMf, SharedMlp
 from tacit.parts.channel import Clip, Dense, Gaussian, GaussianSum, Laplace
 from tacit.parts.clusters import ClusterMean
+from tacit.parts.compression import Quantise, RandomProjection, TopK
 from tacit.parts.contrast import GroupKept
 from tacit.parts.graph import GraphMean
 from tacit.parts.guidance import AdaptiveGuidance
@@ -96,6 +97,10 @@ PLACES: dict[str, Method] = {
         DotProduct(4), local=JOINT, channel=(Dense(), Clip(0.5), GaussianSum(0.1))
     ),
     "laplace": Method(DotProduct(4), local=JOINT, channel=(Dense(), Laplace(0.1))),
+    "quantised": Method(DotProduct(4), local=JOINT, channel=(Dense(), Quantise(4))),
+    "as it is": Method(DotProduct(4), local=JOINT, channel=(Dense(), Quantise(32))),
+    "some rows": Method(DotProduct(4), local=JOINT, channel=(Dense(), TopK(0.2))),
+    "short rows": Method(DotProduct(4), local=JOINT, channel=(Dense(), RandomProjection(2))),
     "neural mf": Method(NeuralMf(4, (3, 2)), local=JOINT),
     "pairwise": Method(DotProduct(4), local=JOINT, objective=PairwiseRanking()),
     "adam": Method(LinearHead(4), local=Joint(Adam(0.05), Adam(0.05), batch=16)),
@@ -152,6 +157,21 @@ def shrunk_tables(old: Callable[..., Aggregated]) -> Callable[..., Aggregated]:
     return aggregate_tables
 
 
+def halved_code(old: Callable[..., Any]) -> Callable[..., Any]:
+    def encode(self: Any, change: Params, own: Params, draws: Any) -> Any:
+        code, kept = old(self, change, own, draws)
+        return {name: value / 2 for name, value in code.items()}, kept
+
+    return encode
+
+
+def halved_reading(old: Callable[..., Any]) -> Callable[..., Any]:
+    def decode(self: Any, code: Params, shapes: Any, draws: Any) -> Any:
+        return {name: value / 2 for name, value in old(self, code, shapes, draws).items()}
+
+    return decode
+
+
 STEP: dict[str, Override] = {
     "update": doubled_step,
     "update (not entrywise)": step_of_unit_length,
@@ -161,6 +181,7 @@ SCORE: dict[str, Override] = {"score": shifted_score}
 READ: dict[str, Override] = {"read": scaled(0.9)}
 VIEW: dict[str, Override] = {"view": scaled(1.1)}
 NOISE: dict[str, Override] = {"add_noise": scaled(0.9)}
+CODE: dict[str, Override] = NOISE | {"encode": halved_code, "decode": halved_reading}
 IN_TURNS = phases(("items",), ("model",))
 
 BEHAVIOURS: dict[str, dict[str, Override]] = {
@@ -198,6 +219,9 @@ BEHAVIOURS: dict[str, dict[str, Override]] = {
     "gaussian": NOISE,
     "gaussian_sum": NOISE,
     "laplace": NOISE,
+    "quantise": CODE,
+    "top_k": CODE,
+    "random_projection": CODE,
     "mean": {"step": halfway, "weight": by_examples},
     "server_steps": {
         "optimiser": lambda old: lambda self, is_table: Sgd(0.02),

@@ -25,7 +25,7 @@ import torch
 from torch import Tensor
 
 from tacit.core.recency import Recency
-from tacit.core.types import Initializer, Params, Task, Upload
+from tacit.core.types import Initializer, Params, Task, Upload, UploadDraws
 from tacit.data.batches import BlockDraws
 from tacit.data.sampling import Sampling
 
@@ -114,6 +114,7 @@ class ClientData:
     order_H: Tensor | None = None
     draws: BlockDraws | None = None  # the samples in batches, as positions in the client's rows
     history_rows: tuple[Tensor, Tensor] | None = None  # (row_H, weight_H) among those rows
+    upload_draws: UploadDraws | None = None  # for channels that round at random
 
     @classmethod
     def of_draws(
@@ -148,6 +149,7 @@ class Update:
     optimizer: Params = field(default_factory=dict)
     loss_sum: float = 0.0  # over samples and epochs
     samples: int = 0
+    item_R: Tensor | None = None  # the items of `rows`, where the upload has others
 
 
 @dataclass(frozen=True, eq=False)

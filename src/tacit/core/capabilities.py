@@ -111,6 +111,18 @@ def factors_at_once(link: Transform) -> bool:
     return defines(link, "entrywise", "factor") and link.entrywise
 
 
+def encodes(link: Transform) -> bool:
+    """Whether a link puts something else in the place of single uploads. One that calls its
+    settings neutral is believed where one class, its own, wrote that and `encode`.
+
+    >>> from tacit.parts.channel import Clip
+    >>> encodes(Clip())
+    False
+    """
+    writes = overrides(link, Transform, "encode") or overrides(link, Transform, "decode")
+    return writes and not (defines(link, "neutral", "encode") and link.neutral)
+
+
 def split_views(encoder: ItemEncoder) -> Viewed | None:
     """The encoder in two steps, where `encode` is `mix` after `views`: then a server may make the
     views. None for all others."""

@@ -6,16 +6,31 @@ engines are held equal to them, and a deployed client calls them on the device.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.func import vmap
 
 from tacit.core.algorithm import ClientData, ClientState, Update
-from tacit.core.capabilities import factors_at_once, stacked_optimizer_state, steps_entrywise
+from tacit.core.capabilities import (
+    encodes,
+    factors_at_once,
+    stacked_optimizer_state,
+    steps_entrywise,
+)
 from tacit.core.parts import Guided, Transform
-from tacit.core.types import HISTORY_WEIGHT, ITEMS, OF_HISTORY, OWN_ITEMS, Batch, Params, Upload
+from tacit.core.types import (
+    HISTORY_WEIGHT,
+    ITEMS,
+    OF_HISTORY,
+    OWN_ITEMS,
+    Batch,
+    Params,
+    Upload,
+    UploadDraws,
+)
 from tacit.data.batches import BlockDraws
 
 if TYPE_CHECKING:
@@ -29,6 +44,7 @@ def local_update(
     data: ClientData,
     round_number: int,
     frozen: frozenset[str] = frozenset(),
+    sends: bool = True,
 ) -> Update:
     """One client's training: take the rows it touches, train them, return the differences.
 
@@ -68,13 +84,17 @@ def local_update(
         name: summed[name] if name in summed else p[name] - start[name]
         for name in algorithm.uploads
     }
+    upload, waiting = Upload(item_R, change), dict[str, Tensor]()
+    if sends:
+        upload, waiting = through_channel(algorithm, upload, private, data.upload_draws)
     return Update(
-        private={name: p[name] for name in algorithm.model_parameters if name in private},
-        upload=through_channel(algorithm.channel, Upload(item_R, change)),
+        private={name: p[name] for name in algorithm.model_parameters if name in private} | waiting,
+        upload=upload,
         rows={name: p[name] for name in row_parameters},
         optimizer={f"{name}/{key}": v for name in states for key, v in states[name].items()},
         loss_sum=loss_sum,
         samples=int(draws.samples_B[0]) * algorithm.method.local.epochs,
+        item_R=item_R,
     )
 
 
@@ -138,12 +158,78 @@ def _first_states(algorithm: ComposedAlgorithm, p: Params, kept: Params) -> dict
     return states
 
 
-# An upload on its way: bounded by the channel
+# An upload on its way: bounded and encoded by the channel
 
 
-def through_channel(channel: tuple[Transform, ...], upload: Upload) -> Upload:
-    """An upload after the channel's clips."""
-    factor = upload_factor(channel, upload.change) if upload.change else None
+class Links(NamedTuple):
+    """A channel in three stretches: before the links that encode, those themselves, after them."""
+
+    before: tuple[Transform, ...]
+    coding: tuple[Transform, ...]
+    after: tuple[Transform, ...]
+
+    @classmethod
+    def of(cls, channel: tuple[Transform, ...]) -> Links:
+        """Links without a say in the matter stand in front.
+
+        >>> from tacit.parts.channel import Clip, Dense
+        >>> Links.of((Dense(), Clip())).after
+        ()
+        """
+        places = [place for place, link in enumerate(channel) if encodes(link)]
+        if not places:
+            return cls(channel, (), ())
+        first, end = places[0], places[-1] + 1
+        return cls(channel[:first], tuple(channel[place] for place in places), channel[end:])
+
+
+def through_channel(
+    algorithm: ComposedAlgorithm, upload: Upload, own: Params, draws: UploadDraws | None
+) -> tuple[Upload, Params]:
+    """An upload as the server reads it, and what the client keeps of it for later.
+
+    Clips before the links that encode see the change itself, those after them see what the server
+    reads: to scale that, a client scales what it sends.
+    """
+    before, coding, after = algorithm.links
+    upload = _clipped(before, upload)
+    if not coding or not upload.change:
+        return _clipped(after, upload), {}
+    assert draws is not None
+    waiting = {name: own[name].double() for name in algorithm.waiting}
+    read, kept = encoded(coding, _whole(algorithm, upload), waiting, draws)
+    every = torch.arange(algorithm.task.n_items)
+    change = {name: value.to(upload.change[name]) for name, value in read.items()}
+    kept = {name: value.to(own[name]) for name, value in kept.items()}
+    return _clipped(after, Upload(every, change)), kept
+
+
+def encoded(
+    links: tuple[Transform, ...], change: Params, own: Params, draws: UploadDraws
+) -> tuple[Params, Params]:
+    """Whole changes through these links and back, and what the links keep on the device."""
+    shapes = []
+    for place, link in enumerate(links):
+        shapes.append({name: tuple(value.shape) for name, value in change.items()})
+        change, own = link.encode(change, own, replace(draws, link=place))
+    for place, link in reversed([*enumerate(links)]):
+        change = link.decode(change, shapes[place], replace(draws, link=place))
+    return change, own
+
+
+def _whole(algorithm: ComposedAlgorithm, upload: Upload) -> Params:
+    """The changes of all rows in float64; those that were not touched are zero."""
+    whole: Params = {}
+    for name, value in upload.change.items():
+        whole[name] = value.double()
+        if name in algorithm.sent_by_row:
+            table = whole[name].new_zeros(algorithm.task.n_items, *value.shape[1:])
+            whole[name] = table.index_copy_(0, upload.item_R, whole[name])
+    return whole
+
+
+def _clipped(links: tuple[Transform, ...], upload: Upload) -> Upload:
+    factor = upload_factor(links, upload.change) if upload.change else None
     if factor is None:
         return upload
     return Upload(
@@ -183,7 +269,7 @@ def table_upload(algorithm: ComposedAlgorithm, shared: Params, client: ClientSta
     """How a personal table differs from the last global one."""
     every = torch.arange(algorithm.task.n_items)
     change = {ITEMS: client.parameters[OWN_ITEMS] - shared[ITEMS]}
-    return through_channel(algorithm.channel, Upload(every, change))
+    return through_channel(algorithm, Upload(every, change), {}, None)[0]
 
 
 def guide_client(

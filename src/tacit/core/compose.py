@@ -34,8 +34,8 @@ from tacit.core.algorithm import (
     Traffic,
     Update,
 )
-from tacit.core.capabilities import is_ground, split_views
-from tacit.core.client import guide_client, local_update, table_upload
+from tacit.core.capabilities import encodes, is_ground, split_views
+from tacit.core.client import Links, guide_client, local_update, table_upload
 from tacit.core.fit import check
 from tacit.core.method import Method
 from tacit.core.optim import Optimiser
@@ -49,6 +49,7 @@ from tacit.core.types import (
     OWN_ITEMS,
     Batch,
     Initializer,
+    Packed,
     Params,
     Task,
     Upload,
@@ -107,7 +108,15 @@ class ComposedAlgorithm(Algorithm):
         parameters = {**self._encoder_private, **method.backbone.private(), **own}
         if method.server.tables is not None:
             parameters |= method.server.tables.private(table)
-        return parameters
+        return parameters | self.waiting
+
+    @cached_property
+    def waiting(self) -> dict[str, Initializer]:
+        """What links of the channel keep on a device of changes that were not sent yet."""
+        kept: dict[str, Initializer] = {}
+        for link in self.links.coding:
+            kept |= link.private(self.sent)
+        return kept
 
     @cached_property
     def declared_by(self) -> dict[str, tuple[str, ...]]:
@@ -224,7 +233,9 @@ class ComposedAlgorithm(Algorithm):
             kept = guide_client(self, guided, received, client, data, round_number)
             return Update(kept, Upload(data.history_H, {}))
         running = self.fitting if exchange.name == FIT else self
-        return local_update(running, received, client, data, round_number, self.frozen)
+        return local_update(
+            running, received, client, data, round_number, self.frozen, exchange.sends
+        )
 
     @cached_property
     def fitting(self) -> ComposedAlgorithm:
@@ -256,6 +267,11 @@ class ComposedAlgorithm(Algorithm):
         delta = DELTA if self.method.privacy is None else self.method.privacy.delta
         return promised(self.channel, None, releases, delta)
 
+    @cached_property
+    def links(self) -> Links:
+        """The channel in three stretches; `check` has seen that what encodes stands together."""
+        return Links.of(self.channel)
+
     @property
     def tells_examples(self) -> bool:
         return self.method.server.tells_examples
@@ -276,7 +292,7 @@ class ComposedAlgorithm(Algorithm):
     def bound(self) -> Bound | None:
         bounds = [
             Bound(link.order, link.bound * self.largest_weight)
-            for link in self.channel
+            for link in (self.links.after if self.links.coding else self.channel)
             if link.order is not None and link.bound is not None and self.largest_weight is not None
         ]
         return max(bounds, key=lambda bound: bound.norm, default=None)  # L2 where there are both
@@ -366,7 +382,8 @@ class ComposedAlgorithm(Algorithm):
         if self.method.sync.rows == "touched":
             return ()
         tables = [name for name, init in self.private.items() if init.shape == self._table.shape]
-        return tuple(name for name in tables if name not in self.row_parameters)
+        others = {*self.row_parameters, *self.waiting}
+        return tuple(name for name in tables if name not in others)
 
     @cached_property
     def constant_parameters(self) -> tuple[str, ...]:
@@ -473,25 +490,25 @@ class ComposedAlgorithm(Algorithm):
             return self.task.n_users
         return participants if self.sends_changes(round_number) or sync.sends(round_number) else 0
 
-    def _floats(self, round_number: int, participants: int) -> int:
-        """How many numbers cross the network in a round, both ways, for all clients together."""
+    def _bytes(self, round_number: int, participants: int, width: int) -> int:
+        """How many bytes cross the network in a round, both ways, for all clients together."""
         sync = self.method.sync
         if sync.guidance is None:
-            each = self.floats_up + self.floats_down
+            each = self.bytes_up(width) + self.floats_down * width
             return self._answers(round_number, participants) * each
         tables = self.task.n_users * self._table.count if sync.sends(round_number) else 0
         others = participants * sum(self.shared[name].count for name in self.uploads)
-        return 2 * (tables + others)
+        return 2 * (tables + others) * width
 
     def traffic(
         self, sample: Callable[[], Sample], participants: Sequence[int], width: int
     ) -> Traffic:
         rounds = list(enumerate(participants, 1)) if self.floats_up else []
         return Traffic(
-            self.floats_up * width,
+            self.bytes_up(width),
             self.floats_down * width,
             sum(self._answers(number, count) for number, count in rounds),
-            sum(self._floats(number, count) for number, count in rounds) * width,
+            sum(self._bytes(number, count, width) for number, count in rounds),
             self.floats_on_client * width,
             self.floats_once * width,
             self.floats_at_peak * width,
@@ -500,33 +517,55 @@ class ComposedAlgorithm(Algorithm):
     def disclosure(self, sample: Callable[[], Sample]) -> Disclosure:
         if not self.communicates:
             return Disclosure()
-        noise = any("noise" in link.gives for link in self.channel)
-        # the plain sentence of a dense update is not true under noise, nor is its opposite
-        speak = [link for link in self.channel if not (noise and "dense" in link.gives)]
+        given = {what for link in self.channel for what in link.gives}
+        noise = "noise" in given
+        # the plain sentence of a dense update is not true under noise, nor is its opposite; what
+        # sends some rows alone says itself what these tell
+        hushed = noise or "sparse" in given
+        speak = [link for link in self.channel if not (hushed and "dense" in link.gives)]
         told = [sentence for link in speak if (sentence := link.interpretation())]
         if noise and self.guarantee(releases=1) is None:
             told.append("nothing is promised of what the noise hides")
         each = self.reads_tables is not None
         whole = each or self.method.sync.guidance is not None or not self.uploads
-        sent = [Sent(name, self.shared[name].count) for name in self.uploads]
+        views = self._views_travel is not None
+        sent = [
+            Sent(VIEW_GRADIENTS if views and name == ITEMS else name, packed.numbers)
+            for name, packed in ((name, self.packed(name, 4)) for name in self.sent)
+        ]
         if whole and ITEMS not in self.uploads:
             sent.append(Sent(OWN_ITEMS, self._table.count, private=True))
-        views = self._views_travel
-        if views is not None and self.with_server_views is not None:
-            others = [name for name in self.with_server_views.uploads if name != ITEMS]
-            sent = [Sent(name, self.with_server_views.shared[name].count) for name in others]
-            sent.append(Sent(VIEW_GRADIENTS, views))
         return Disclosure(tuple(sent), "each" if each else "sum", self.tells_examples, tuple(told))
+
+    @cached_property
+    def sent(self) -> dict[str, Initializer]:
+        """The shared parameters that a client sends after training, as it holds them."""
+        running = self
+        if self._views_travel is not None and self.with_server_views is not None:
+            running = self.with_server_views  # a table of views in the place of the item table
+        return {name: running.shared[name] for name in running.uploads}
+
+    def packed(self, name: str, width: int) -> Packed:
+        """How one of them travels, after all links of the channel."""
+        sent = Packed.of(self.sent[name].shape, width)
+        for link in self.channel:
+            sent = link.packed(sent)
+        return sent
+
+    def bytes_up(self, width: int) -> int:
+        """How many bytes a client sends when it sends everything that it ever does."""
+        if not self.links.coding or not self.communicates:
+            return self.floats_up * width
+        return sum(self.packed(name, width).size for name in self.sent)
 
     def uploaded(
         self, exchange: Exchange, sample: Callable[[], Sample], width: int
     ) -> dict[str, Parcel]:
         sent = {}
         if exchange.name == TRAIN and exchange.sends:
-            running = self.with_server_views if self._views_travel is not None else self
-            assert running is not None
-            for name in running.uploads:
-                sent[self._called(exchange, name)] = Parcel.of(running.shared[name].shape, width)
+            for name, init in self.sent.items():
+                size = self.packed(name, width).size
+                sent[self._called(exchange, name)] = Parcel(init.shape, size)
             if self.tells_examples:
                 sent[EXAMPLES] = Parcel.of((), 8)
         own = exchange.name == TABLES or (exchange.name == TRAIN and self.reads_tables is not None)
@@ -545,11 +584,7 @@ class ComposedAlgorithm(Algorithm):
             parameters = {name: self.shared[name] for name in self.uploads if trains}
             parameters[ITEMS] = self.shared[ITEMS]
         elif exchange.name == TRAIN and self._views_travel is not None and exchange.sends:
-            assert self.with_server_views is not None
-            running = self.with_server_views
-            parameters = {
-                VIEWS if name == ITEMS else name: running.shared[name] for name in running.uploads
-            }
+            parameters = {VIEWS if k == ITEMS else k: init for k, init in self.sent.items()}
         elif exchange.name == TRAIN and (exchange.sends or tables is not None):
             needed = (*self.uploads, *(name for name in self.method.sync.needs))
             parameters = {name: self.shared[name] for name in needed if name in self.shared}
@@ -571,7 +606,8 @@ class ComposedAlgorithm(Algorithm):
         sent = super().message(exchange, client, update, declared)
         if exchange.name == TRAIN and self.reads_tables is not None:
             table_ID = client.parameters[OWN_ITEMS].clone()
-            table_ID[update.upload.item_R] = update.rows[OWN_ITEMS]
+            item_R = update.upload.item_R if update.item_R is None else update.item_R
+            table_ID[item_R] = update.rows[OWN_ITEMS]
             sent[OWN_ITEMS] = table_ID
         return {self._called(exchange, name): value for name, value in sent.items()}
 
@@ -655,14 +691,14 @@ class ComposedAlgorithm(Algorithm):
         The views take the place of the item table, they stand still, and their gradients come
         back; the chain rule does the rest on the server. It gives the same numbers wherever the
         item side is the same for all clients and rows are read as they stand, unless gradients or
-        uploads of another shape are bounded.
+        uploads of another shape are bounded or encoded.
         """
         method = self.method
         encoder = split_views(method.items)
         if encoder is None or ITEMS not in self.gradients_only or not is_ground(method.sync):
             return None
         bounds = method.local.gradient_clip is not None or any(
-            link.order is not None for link in self.channel
+            link.order is not None or encodes(link) for link in self.channel
         )
         if bounds and encoder.placement == "client":
             return None

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from tacit.core.capabilities import encodes
 from tacit.core.registry import default, part
 from tacit.core.types import ITEMS, OWN_ITEMS, Part
 from tacit.errors import TacitError, argument
@@ -114,6 +115,7 @@ def check(algorithm: ComposedAlgorithm) -> None:
     _check_parts(algorithm.method)
     _check_objective(algorithm.method)
     _check_recency(algorithm.method)
+    _check_encoding(algorithm.method)
     _check_parameters(algorithm)
     _check_tables(algorithm)
     _check_claim(algorithm)
@@ -392,6 +394,67 @@ def _check_claim(algorithm: ComposedAlgorithm) -> None:
             "for more than one",
             *remedies,
         )
+
+
+def _check_encoding(method: Method) -> None:
+    """Links that put something else in the place of single uploads, and what goes with them."""
+    coding = [link for link in method.channel if encodes(link)]
+    if not coding:
+        return
+    name = " and ".join(dict.fromkeys(type(link).__name__ for link in coding))
+    kinds = [type(link) for link in coding]
+    for link in coding:
+        if kinds.count(type(link)) > 1:
+            raise CompositionError(
+                f"{type(link).__name__} stands twice in the channel",
+                Use("leave one of the two out", "channel", _first_of_each(method.channel)),
+            )
+    noises = [link for link in method.channel if "noise" in link.gives]
+    if noises:
+        raise CompositionError(
+            f"{name} packs uploads into few bits, which the noise of {type(noises[0]).__name__} "
+            "would not fit into",
+            _without(method, coding),
+            _without(method, noises),
+        )
+    if method.privacy is not None:
+        raise CompositionError(
+            f"{name} packs single uploads, but a guarantee is about noise on whole ones or on "
+            "their sum",
+            _without(method, coding),
+            LeaveOut(("private",)),
+        )
+    places = [place for place, link in enumerate(method.channel) if link in coding]
+    inside = method.channel[places[0] : places[-1]]
+    bounds = [link for link in inside if link.order is not None]
+    if bounds:
+        rest = tuple(link for link in method.channel if link not in (*coding, *bounds))
+        raise CompositionError(
+            f"{type(bounds[0]).__name__} stands between links that pack uploads, where there is no "
+            "change to bound",
+            Use(f"put it before {name}", "channel", (*rest, *bounds, *coding)),
+        )
+    server, sync = type(method.server).__name__, type(method.sync).__name__
+    problem = None
+    if not (method.sync.guidance is not None or method.sync.sends(1)):
+        problem = f"{sync} sends nothing, so {name} has nothing to pack"
+    elif method.sync.guidance is not None:
+        problem = f"{sync} sends whole personal tables, but {name} packs changes of shared ones"
+    elif method.server.tables is not None:
+        problem = f"{server} reads single tables, but {name} packs changes that are added up"
+    if problem is not None:
+        raise CompositionError(problem, _without(method, coding))
+
+
+def _first_of_each(channel: tuple[Transform, ...]) -> tuple[Transform, ...]:
+    """The channel with the first of all links of one class that encode, and all others."""
+    seen: set[type] = set()
+    kept = []
+    for link in channel:
+        if not (encodes(link) and type(link) in seen):
+            kept.append(link)
+        seen.add(type(link))
+    return tuple(kept)
 
 
 def _without(method: Method, links: list[Transform]) -> Use:

@@ -9,6 +9,7 @@ None or False where a part does not have them, so that nobody asks for a part's 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,7 +18,17 @@ from torch import Tensor
 
 from tacit.core.algorithm import Declared, Noise
 from tacit.core.optim import Optimiser
-from tacit.core.types import ITEMS, OWN_ITEMS, Initializer, Params, Part, Phase, written_by
+from tacit.core.types import (
+    ITEMS,
+    OWN_ITEMS,
+    Initializer,
+    Packed,
+    Params,
+    Part,
+    Phase,
+    UploadDraws,
+    written_by,
+)
 from tacit.data.dataset import Modalities
 
 
@@ -364,6 +375,10 @@ class Transform(Part):
     A class that says `entrywise = True` beside its own `factor` is asked for many norms at once.
     A guarantee counts on `bound`, `noise` and `keeps_bounds` only where the link's own class wrote
     them beside what they speak of: `factor`, `add_noise`, or nothing at all.
+
+    A link that sends something smaller writes `encode`, which runs on the device, and `packed`,
+    which says what that is in bytes; `decode` where the server must undo it. With `neutral` beside
+    its own `encode` it says that its settings change nothing; then nobody calls it.
     """
 
     entrywise: bool = False
@@ -378,7 +393,8 @@ class Transform(Part):
 
     @property
     def gives(self) -> frozenset[str]:
-        """What later links may rely on: "dense", "bounded_norm", "noise"."""
+        """What later links may rely on: "dense", "bounded_norm", "noise"; what they must know of:
+        "sparse", "projected", "quantised"."""
         return frozenset()
 
     @property
@@ -398,6 +414,33 @@ class Transform(Part):
         self, total: np.ndarray, n_clients: int, generator: np.random.Generator
     ) -> np.ndarray:
         return total
+
+    @property
+    def neutral(self) -> bool:
+        """Whether `encode` changes nothing with these settings."""
+        return False
+
+    def private(self, sent: Mapping[str, Initializer]) -> dict[str, Initializer]:
+        """What the link keeps on each device, from what clients send."""
+        return {}
+
+    def encode(self, change: Params, own: Params, draws: UploadDraws) -> tuple[Params, Params]:
+        """What one client sends in the place of its change, and what it keeps of it: the new values
+        of the parameters in `own`, which `private` declares.
+
+        Parameters come whole, in float64: rows that the client did not touch are zero.
+        """
+        return change, own
+
+    def decode(
+        self, code: Params, shapes: Mapping[str, tuple[int, ...]], draws: UploadDraws
+    ) -> Params:
+        """What the server reads out of it; `shapes` are those that came to `encode`."""
+        return code
+
+    def packed(self, sent: Packed) -> Packed:
+        """How a parameter travels that came to this link like that."""
+        return sent
 
     def interpretation(self) -> str:
         """A sentence for people, empty where the link changes nothing."""

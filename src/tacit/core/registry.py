@@ -55,6 +55,7 @@ BUILT_IN = {
     "tacit.core.optim": ("sgd", "adam"),
     "tacit.parts.objectives": ("bce", "pairwise"),
     "tacit.parts.channel": ("dense", "clip", "gaussian", "gaussian_sum", "laplace"),
+    "tacit.parts.compression": ("quantise", "top_k", "random_projection"),
     "tacit.parts.server": ("mean", "server_steps", "tables_beside"),
     "tacit.parts.graph": ("graph_mean",),
     "tacit.parts.clusters": ("cluster_mean",),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
@@ -28,6 +29,7 @@ OWN_ITEMS = "items.own"  # a client's dense personal table, (I, D), private
 CONTENT = "content."  # content.text, content.image: what the server knows of items, constant
 OF_HISTORY = "@past"  # items@past: the same parameter, for the items of the client's own history
 HISTORY_WEIGHT = "weight@past"  # 1 / length of the history, and 0 on padding
+WAITING = "@waiting"  # items@waiting: what a client did not send yet of its change, private
 
 
 NOT_WRITTEN = "not written"  # a key of a field's metadata
@@ -179,6 +181,70 @@ class Upload:
 
     item_R: Tensor
     change: Params
+
+
+@dataclass(frozen=True)
+class Packed:
+    """How one parameter travels: rows of numbers, the bits of each, and bytes beside them (scales,
+    places of rows). What has one number in a row counts as a single row.
+
+    >>> Packed.of((10, 3), width=4).size, Packed(10, 3, bits=1, beside=40).size
+    (120, 44)
+    >>> Packed.of((10,), width=4).rows
+    1
+    """
+
+    rows: int
+    row_width: int
+    bits: int
+    beside: int = 0
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], width: int) -> Packed:
+        """A parameter as it is, in numbers of `width` bytes."""
+        width_of_row = math.prod(shape[1:])
+        if width_of_row == 1:
+            return cls(1, math.prod(shape), 8 * width)
+        return cls(shape[0], width_of_row, 8 * width)
+
+    @property
+    def numbers(self) -> int:
+        return self.rows * self.row_width
+
+    @property
+    def size(self) -> int:
+        """In bytes, the last of which may be partly empty."""
+        return -(-self.numbers * self.bits // 8) + self.beside
+
+
+@dataclass(frozen=True)
+class UploadDraws:
+    """The random numbers of one client's upload in one round, from streams of their own.
+
+    >>> draws = UploadDraws(seed=0, round_number=1, user_key=7)
+    >>> draws.own("items", (2, 3)).shape, bool((draws.own("a", (9,)) < 1).all())
+    (torch.Size([2, 3]), True)
+    """
+
+    seed: int
+    round_number: int
+    user_key: int  # the 64-bit hash of the user's id
+    link: int = 0  # the place of the link that draws, among those that encode
+
+    def own(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        """Numbers in [0, 1) that only this client draws, in float64."""
+        key, count = np.array([self.user_key], dtype=np.uint64), math.prod(shape)
+        drawn = streams.uniforms(self.seed, streams.UPLOAD, self._stream(name), key, count)
+        return torch.from_numpy(drawn.reshape(shape))
+
+    def public(self, name: str, shape: tuple[int, ...]) -> Tensor:
+        """Standard normal numbers that the server and all clients of the round share."""
+        nobody, count = np.zeros(1, dtype=np.uint64), math.prod(shape)
+        drawn = streams.normals(self.seed, streams.PUBLIC, self._stream(name), nobody, count)
+        return torch.from_numpy(drawn.reshape(shape))
+
+    def _stream(self, name: str) -> int:
+        return streams.name_of(f"{self.round_number}:{self.link}:{name}")
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -12,10 +12,15 @@ import torch
 from torch.func import vmap
 
 from tacit.core.algorithm import Total
-from tacit.core.capabilities import is_plain_descent, stacked_optimizer_state, steps_entrywise
-from tacit.core.client import upload_factor
+from tacit.core.capabilities import (
+    encodes,
+    is_plain_descent,
+    stacked_optimizer_state,
+    steps_entrywise,
+)
+from tacit.core.client import through_channel, upload_factor
 from tacit.core.compose import ComposedAlgorithm
-from tacit.core.types import HISTORY_WEIGHT, OF_HISTORY, Batch, Params
+from tacit.core.types import HISTORY_WEIGHT, OF_HISTORY, Batch, Params, Upload, UploadDraws
 from tacit.data.batches import BlockDraws
 from tacit.engines.accelerators import block_claim
 from tacit.engines.accelerators.blocks import Block
@@ -61,8 +66,14 @@ def _real_rows(run: BlockRun) -> torch.Tensor:
     return torch.arange(width) < torch.from_numpy(run.draws.rows_B)[:, None]
 
 
-def send(run: BlockRun, totals: Total, weight_B: np.ndarray) -> None:
-    """What leaves them: changes of shared parameters, through the channel, summed in float64."""
+def send(
+    run: BlockRun,
+    totals: Total,
+    weight_B: np.ndarray,
+    draws_B: Sequence[UploadDraws] = (),
+) -> None:
+    """What leaves them: changes of shared parameters, through the channel, summed in float64.
+    Channels that encode draw from `draws_B`."""
     change: Params = {}
     for name, value in run.pooled.items():
         totals.sums[name] += value.double().cpu().numpy()
@@ -78,6 +89,9 @@ def send(run: BlockRun, totals: Total, weight_B: np.ndarray) -> None:
         start = run.shared[name].index_select(0, run.item_BR.view(-1))
         moved_BRD = run.rows[name] - start.view_as(run.rows[name])
         change[name] = moved_BRD * _real_rows(run)[..., None].to(run.device)
+    if run.algorithm.links.coding:
+        _send_encoded(run, change, totals, weight_B, draws_B)
+        return
     factor_B = upload_factor(run.algorithm.channel, change, batch_dims=1)
     weight = torch.from_numpy(weight_B).to(run.device)
     for name, value in change.items():
@@ -92,6 +106,30 @@ def send(run: BlockRun, totals: Total, weight_B: np.ndarray) -> None:
             add_rows(totals.sums[name], run.draws.item_BR, run.draws.rows_B, sent.numpy())
         else:
             totals.sums[name] += sent.numpy().sum(0)
+
+
+def _send_encoded(
+    run: BlockRun,
+    change: Params,
+    totals: Total,
+    weight_B: np.ndarray,
+    draws_B: Sequence[UploadDraws],
+) -> None:
+    """Uploads that a channel encodes, client by client: a link sees one of them, whole."""
+    algorithm, private = run.algorithm, run.private
+    for b, (user, weight, draws) in enumerate(zip(run.user_B, weight_B, draws_B, strict=True)):
+        count = int(run.draws.rows_B[b])
+        rows = {name: v[b, :count] if name in run.rows else v[b] for name, v in change.items()}
+        upload = Upload(
+            torch.from_numpy(run.draws.item_BR[b, :count]),
+            {name: value.cpu() for name, value in rows.items()},
+        )
+        own = {name: private[name][user].cpu() for name in algorithm.waiting}
+        sent, kept = through_channel(algorithm, upload, own, draws)
+        for name, value in kept.items():
+            private[name][user] = value.to(private[name].device)
+        for name, value in sent.change.items():
+            totals.sums[name] += float(weight) * value.double().numpy()
 
 
 def _sum_on_device(run: BlockRun, name: str, sent: torch.Tensor) -> torch.Tensor:
@@ -439,10 +477,10 @@ def _pools(algorithm: ComposedAlgorithm) -> bool:
     """Whether nothing asks for the single gradients of parameters that stand still on the
     device."""
     method = algorithm.method
-    clips = method.local.gradient_clip is not None or any(
-        link.order is not None for link in algorithm.channel
+    single = method.local.gradient_clip is not None or any(
+        link.order is not None or encodes(link) for link in algorithm.channel
     )
-    return method.local.sends == "gradients" and not clips
+    return method.local.sends == "gradients" and not single
 
 
 # Blocks of clients with their draws; while one block trains on a GPU, the host draws the next.

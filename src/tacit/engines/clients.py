@@ -21,7 +21,7 @@ from tacit.core.algorithm import (
     Sample,
     Update,
 )
-from tacit.core.types import ITEMS, Params, draw_parameter
+from tacit.core.types import ITEMS, Params, UploadDraws, draw_parameter
 from tacit.data.batches import BlockDraws, counted, draw_block, history_of_block
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import Lists, TrainView
@@ -119,7 +119,8 @@ class ClientDraws:
                 rows = torch.from_numpy(row_1H[0]), torch.from_numpy(weight_1H[0])
         own = {name: value[0] for name, value in noise.items()}
         known = (place[0], history[0], real[0], item, label, weight)
-        return ClientData(*known, own, order[0], draws, rows)
+        upload = self.upload_draws(user_1)[0]
+        return ClientData(*known, own, order[0], draws, rows, upload)
 
     def block(self, user_B: np.ndarray) -> Columns:
         """Histories, samples and noise of these clients, for algorithms that play one batch."""
@@ -128,6 +129,10 @@ class ClientDraws:
         if draws is not None:
             item, label, weight = _first_batch(draws)
         return place, history, real, item, label, weight, noise, order
+
+    def upload_draws(self, user_B: np.ndarray) -> list[UploadDraws]:
+        """What channels draw for the uploads of these clients."""
+        return upload_draws(self.train, user_B, self.seed, self.round_number)
 
     def noise_stream(self, name: str) -> int:
         """The stream of one parameter of this round's noise."""
@@ -173,6 +178,13 @@ class ClientDraws:
             )
             for name, init in self.wanted.noise.items()
         }
+
+
+def upload_draws(
+    train: TrainView, user_B: np.ndarray, seed: int, round_number: int
+) -> list[UploadDraws]:
+    """What channels draw for the uploads of some clients in a round."""
+    return [UploadDraws(seed, round_number, int(key)) for key in train.user_key_U[user_B]]
 
 
 def _first_batch(draws: BlockDraws) -> tuple[Tensor, Tensor, Tensor]:
@@ -249,7 +261,7 @@ def write_update(
     if update.optimizer:
         for name in state.optimizer:
             state.optimizer[name][user] = update.optimizer[name]
-    item_R = update.upload.item_R
+    item_R = update.upload.item_R if update.item_R is None else update.item_R
     for name, row_RD in update.rows.items():
         if name in state.private:
             state.private[name][user][item_R] = row_RD

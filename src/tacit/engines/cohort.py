@@ -28,6 +28,7 @@ from tacit.engines.accelerators import (
 )
 from tacit.engines.accelerators.claims import Claim
 from tacit.engines.block import BlockRun, blocks_ahead, keep, one_at_a_time, send
+from tacit.engines.clients import upload_draws
 from tacit.engines.device import halved, move_to_device
 from tacit.engines.guidance import gather_tables, guide
 from tacit.engines.participation import Participants
@@ -212,6 +213,7 @@ class CohortEngine:
                 totals.weight += float(weight_B.sum())
                 totals.clients += int(participants.reports_P[place_B].sum())
                 if algorithm.sends_changes(state.round_number + 1):
-                    send(run, totals, weight_B)
+                    number = state.round_number + 1
+                    send(run, totals, weight_B, upload_draws(train, user_B, seed, number))
                 del run  # before the next one is made: two blocks may not fit
         return totals

@@ -3,6 +3,9 @@
 from tacit.plugins.channel import clip as clip
 from tacit.plugins.channel import gaussian as gaussian
 from tacit.plugins.channel import laplace as laplace
+from tacit.plugins.channel import project as project
+from tacit.plugins.channel import quantise as quantise
+from tacit.plugins.channel import top_k as top_k
 from tacit.plugins.entry import PLUGINS as PLUGINS
 from tacit.plugins.entry import Plugin as Plugin
 from tacit.plugins.entry import Promise as Promise

@@ -17,7 +17,7 @@ from tacit.names import Names
 # Which file here registers which plug-ins; `tacit list` shows them in this order, others after
 # them.
 BUILT_IN = {
-    "tacit.plugins.channel": ("clip", "gaussian", "laplace"),
+    "tacit.plugins.channel": ("clip", "gaussian", "laplace", "quantise", "top_k", "project"),
     "tacit.plugins.personal": ("dual_personalised", "dualper"),
     "tacit.plugins.fedrkg": ("fedrkg", "fedrkg_without_ag", "gie", "pie"),
     "tacit.plugins.fusion": ("fedmr", "fedvlr", "id_only"),

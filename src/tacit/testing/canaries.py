@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from tacit.core.algorithm import Algorithm
-from tacit.core.types import Params, Upload
+from tacit.core.types import WAITING, Params, Upload
 from tacit.data.views import TrainView
 from tacit.engines.clients import sample_of
 from tacit.engines.loop import LoopEngine
@@ -72,7 +72,9 @@ def follow(algorithm: Algorithm, train: TrainView, rounds: int = 3) -> None:
     generator = torch.Generator().manual_seed(7)
     disclosure = algorithm.disclosure(lambda: sample_of(algorithm, train, state, seed=0))
     told = {one.name for one in disclosure.sent}
-    kept = set(algorithm.private) - told - set(algorithm.made_by_server)
+    made = set(algorithm.made_by_server)
+    # what waits to be sent is no secret: it is part of a later upload
+    kept = {name for name in set(algorithm.private) - told - made if not name.endswith(WAITING)}
     for name in kept:
         mark = torch.randn(state.private[name].shape, generator=generator, dtype=WIDE)
         state.private[name] += 1e-3 * mark

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 
 from tacit.core.capabilities import aggregates_in_place, steps_entrywise
+from tacit.core.client import encoded
 from tacit.core.codec import decode, encode
 from tacit.core.method import Method
 from tacit.core.optim import Optimiser, Sgd
@@ -29,7 +30,14 @@ from tacit.core.parts import (
     Sync,
     Transform,
 )
-from tacit.core.types import ITEMS, OWN_ITEMS, Params, draw_parameter
+from tacit.core.types import (
+    ITEMS,
+    OWN_ITEMS,
+    Initializer,
+    Params,
+    UploadDraws,
+    draw_parameter,
+)
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
@@ -264,6 +272,29 @@ class ChannelTests(PartTests):
         one = self.link.add_noise(np.zeros((3, 2)), 4, np.random.default_rng(1))
         two = self.link.add_noise(np.zeros((3, 2)), 4, np.random.default_rng(1))
         assert np.array_equal(one, two)
+
+    def test_encoding_is_a_pure_function(self) -> None:
+        """The same draws give the same upload, in its old shape, and the change stays as it was."""
+        generator = torch.Generator().manual_seed(0)
+        sent = {name: Initializer(shape) for name, shape in ((ITEMS, (7, 4)), ("mlp.b", (5,)))}
+        change = {
+            name: torch.randn(init.shape, generator=generator, dtype=torch.float64)
+            for name, init in sent.items()
+        }
+        before = {name: value.clone() for name, value in change.items()}
+        own = {
+            name: torch.ones(init.shape, dtype=torch.float64)
+            for name, init in self.link.private(sent).items()
+        }
+        draws = UploadDraws(seed=3, round_number=2, user_key=99)
+        (one, kept), (two, again) = (encoded((self.link,), change, own, draws) for _ in range(2))
+        assert kept.keys() == own.keys()
+        for name, value in change.items():
+            assert torch.equal(value, before[name])
+            assert one[name].shape == value.shape
+            assert torch.equal(one[name], two[name])
+        assert all(torch.equal(kept[name], again[name]) for name in kept)
+        assert all(float(own[name].min()) == 1 for name in own), "what was kept is not written over"
 
 
 class ServerTests(PartTests):

@@ -111,6 +111,11 @@ CLAIMED = {
     "fedncf random_rows": "fused perceptron, scores perceptron",
     "fedncf gie": "fused perceptron, scores perceptron",
     "fedncf pie": "fused perceptron, scores perceptron",
+    # no kernel packs single uploads
+    **{
+        f"{m} {p}": "cohort" for m in ("fedmf", "pfedrec") for p in ("quantise", "top_k", "project")
+    },
+    **{f"fedncf {p}": "cohort, scores perceptron" for p in ("quantise", "top_k", "project")},
     "fedmf private": "fused linear",
     "pfedrec private": "fused linear",
     "fedncf private": "fused perceptron, scores perceptron",

@@ -13,7 +13,7 @@ from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from tacit.core.capabilities import is_plain_descent, overrides
+from tacit.core.capabilities import encodes, is_plain_descent, overrides
 from tacit.core.compose import ComposedAlgorithm
 from tacit.core.method import Method
 from tacit.core.parts import Backbone, Sync
@@ -115,6 +115,8 @@ def one_pass(algorithm: ComposedAlgorithm) -> Claim[OnePass]:
     """Whether all parts but the scorer are known to the kernels that play a whole round."""
     method, local = algorithm.method, algorithm.method.local
     clips = [link for link in algorithm.channel if link.order is not None]
+    if (coded := uploads_are_encoded(algorithm)) is not None:
+        return Claim(None, coded)
     if type(method.items) is not IdOnly:
         return Claim(None, encodes_more(method))
     if type(local) not in FUSED_LOCAL:
@@ -137,6 +139,15 @@ def one_pass(algorithm: ComposedAlgorithm) -> Claim[OnePass]:
             return Claim(None, f"{type(link).__name__} bounds uploads in its own way")
     clip = next((link for link in algorithm.channel if type(link) is Clip), None)
     return Claim(OnePass(method.objective, clip, anchor))
+
+
+def uploads_are_encoded(algorithm: ComposedAlgorithm) -> str | None:
+    """The link that puts something else in the place of single uploads, in words; None where there
+    is none. A kernel adds changes up as they are, so it leaves such a channel to the links."""
+    for link in algorithm.channel:
+        if encodes(link):
+            return f"{type(link).__name__} encodes single uploads"
+    return None
 
 
 def why_not_plain(method: Method, *, items: bool = True) -> str | None:

@@ -25,6 +25,7 @@ from tacit.engines.accelerators.claims import (
     LinearParameters,
     loss_is,
     rule_is_unknown,
+    uploads_are_encoded,
     why_not_plain,
 )
 from tacit.engines.accelerators.logistic import FAST, Logistic, add_loss, dot, slope_of
@@ -84,6 +85,8 @@ def claims(algorithm: ComposedAlgorithm) -> Claim[Views]:
         return Claim(None, "local.gradient_clip bounds steps of views and model together")
     if any(link.order is not None for link in algorithm.channel):
         return Claim(None, "the channel clips gradients of views")
+    if (coded := uploads_are_encoded(algorithm)) is not None:
+        return Claim(None, coded)
     if (reason := why_not_plain(method, items=False)) is not None:
         return Claim(None, reason)
     if type(method.objective) is not BinaryCrossEntropy:
