@@ -7,7 +7,7 @@ WORKERS ?= 2
 # Small models: one thread per process is fastest, and two test workers do not fight over cores.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: venv demo test test-slow bench honest-table tune fusion-planted cold-planted attack-table table-pfedrec table-fedrkg table-order table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations lint clean
+.PHONY: venv demo test test-slow bench honest-table tune fusion-planted cold-planted attack-table table-pfedrec table-fedrkg table-order table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations table-channel lint clean
 
 venv: $(READY)
 
@@ -92,6 +92,9 @@ table-coldstart: $(READY)
 
 table-coldstart-ablations: $(READY)
 	$(TABLE) coldstart-ablations
+
+table-channel: $(READY)
+	$(TABLE) channel
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -119,7 +119,7 @@ class Table:
     is how many every row tries. `against` names the row that the closing sentences are about.
     `seen_unseen` asks for what seen and unseen test items contribute, apart. With `split_seeds` a
     seed also seeds the split, and a number stands with the interval of its mean. `cold` asks for
-    what stands beside a result on untouched items.
+    what stands beside a result on untouched items, `bytes_up` for what a client sends in a round.
 
     >>> Table("few", "Few", (Row("a", "fedmf"),), (Data("planted"),), (("full", "HR@10"),), 2)
     Traceback (most recent call last):
@@ -144,6 +144,7 @@ class Table:
     seen_unseen: bool = False
     split_seeds: bool = False
     cold: bool = False
+    bytes_up: bool = False
     device: str = "cpu"  # where cells run; the same cell on another device is not run again
 
     def __post_init__(self) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 from lab.definition import Column, Data, Metric, Place, Table
 from lab.results import KINDS, DoneCell, Kind, PairedTest, Results, metric_key
 from tacit.evaluation.significance import Spread
-from tacit.experiment.amounts import DASH
+from tacit.experiment.amounts import DASH, bytes_text
 from tacit.experiment.folder import RunFolder
 from tacit.study.compare import Entrant, p_text, tabulate
 from tacit.study.writer import as_markdown as table_in_markdown
@@ -183,6 +183,7 @@ def _reference(results: Results, place: Place, name: str, metric: Metric) -> str
 def _plain(table: Table, data: Data, results: Results) -> str:
     """One line per row under clean, the references below."""
     heading = ["method", *map(metric_text, table.metrics)]
+    heading += ["up, per client and round"] if table.bytes_up else []
     lines = []
     first: Place | None = None
     for row in table.rows_of(data):
@@ -191,14 +192,24 @@ def _plain(table: Table, data: Data, results: Results) -> str:
             cell_text(results, place, metric, interval=table.split_seeds)
             for metric in table.metrics
         ]
-        lines.append([row.name, *texts])
+        lines.append([row.name, *texts, *_bytes_up(table, results, place)])
         if first is None and results.done_of(place):
             first = place
     if first is not None:
         for name in ("popularity", "chance"):
             texts = [_reference(results, first, name, metric) for metric in table.metrics]
+            texts += [DASH] if table.bytes_up else []
             lines.append([f"*{name}* (reference)", *texts])
     return table_in_markdown(heading, lines)
+
+
+def _bytes_up(table: Table, results: Results, place: Place) -> list[str]:
+    """What a client of a row sends, which is the same for all seeds; nothing for tables that do not
+    ask."""
+    if not table.bytes_up:
+        return []
+    done = results.done_of(place)
+    return [bytes_text(done[0].bytes_up) if done else DASH]
 
 
 def far_from_published(results: Results, place: Place, metric: Metric) -> bool:

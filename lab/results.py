@@ -76,6 +76,7 @@ class DoneCell(Cell):
     reference: References
     breakdown: Shares | None = Field(default=None, exclude_if=_is_none)
     cold: Cold | None = Field(default=None, exclude_if=_is_none)
+    bytes_up: int | None = Field(default=None, exclude_if=_is_none)
     users: int
     masked_test_items: int
     engine: str
@@ -111,6 +112,7 @@ class DoneCell(Cell):
             ),
             breakdown=_shares(table, record) if table.seen_unseen else None,
             cold=record.cold if table.cold else None,
+            bytes_up=record.cost.bytes_up if table.bytes_up else None,
             users=record.counts.evaluated_users,
             masked_test_items=record.counts.masked_test_items,
             engine=record.engine.text,

@@ -19,6 +19,7 @@ from tacit.errors import TacitError
 from tacit.evaluation.ranking import DivergedError
 from tacit.experiment.amounts import DASH
 from tacit.experiment.callbacks import Callback
+from tacit.experiment.folder import RunFolder
 from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import RunInterruptedError
@@ -448,6 +449,26 @@ def test_publishing_writes_the_same_files_elsewhere(tmp_path: Path) -> None:
         assert (place / name).read_text() == (tmp_path / "out" / name).read_text()
     assert sorted(path.name for path in place.iterdir()) == ["table-few.json", "table-few.md"]
     assert str(tmp_path) not in (place / "table-few.json").read_text()
+
+
+def test_bytes_stand_beside_the_numbers_where_a_table_asks(tmp_path: Path) -> None:
+    alone = replace(FEW, paper=None, published={})
+    place = place_of(alone)
+    cells: dict[str, DoneCell | Cell] = {place.cell(0): made_up(place, 0, 20, bytes_up=53_828)}
+    asked = as_markdown(replace(alone, bytes_up=True), with_cells(alone, cells), tmp_path)
+    assert "| method | HR@10 full | NDCG@10 full | up, per client and round |" in asked
+    assert "| fedmf | 20.00 (1) | 0.00 (1) | 53.8 kB |" in asked
+    assert "53.8 kB" not in as_markdown(alone, with_cells(alone, cells), tmp_path)
+    assert "bytes_up" not in made_up(place, 0, 20).model_dump()
+
+
+def test_a_packed_run_publishes_the_bytes_of_its_record(tmp_path: Path) -> None:
+    row = Row("packed", "fedmf", ("quantise",), rounds=1, search_rounds=1, free=True)
+    table = Table("few", "Few", (row,), (Data("planted"),), (("full", "HR@10"),), 1, bytes_up=True)
+    results = filling(table, tmp_path, Clock(), seeds=1).fill()
+    cell = done(results, "packed | planted | clean | seed 0")
+    cost = RunFolder(tmp_path / cell.folder).record().cost
+    assert cell.bytes_up == cost.bytes_up == cost.bytes_down // (32 * 4) * (32 + 4)
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
