@@ -111,10 +111,12 @@ def _mistake(sentence: str) -> int:
 
 def run() -> None:
     """The console script."""
-    # Imports and kernels make hundreds of thousands of objects that stay: looking through them
-    # again and again for garbage would take an eighth of a short command.
-    gc.set_threshold(100_000, 20, 100)
-    sys.exit(main(sys.argv[1:]))
+    # Imports and kernels make hundreds of thousands of objects that stay. Looking through them for
+    # garbage, again and again and once more at the end, would take a sixth of a short command.
+    gc.set_threshold(500_000, 20, 100)
+    code = main(sys.argv[1:])
+    gc.freeze()
+    sys.exit(code)
 
 
 if __name__ == "__main__":
