@@ -5,7 +5,8 @@ READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 WORKERS ?= 2
 # Small models: one thread per process is fastest, and two test workers do not fight over cores.
-TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
+# Tests start many processes: the first to read a module keeps its bytecode for the others, whatever the shell says.
+TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
 .PHONY: venv demo test test-slow bench honest-table tune fusion-planted cold-planted attack-table table-pfedrec table-fedrkg table-order table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations table-channel lint clean
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import resource
 import statistics
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -36,6 +38,19 @@ from tacit.experiment.run import run
 from tacit.files import write_text
 from tacit.methods import fcf, fedmf, pfedrec
 from tacit.plugins.fusion import fedmr
+from tacit.privacy.fixed_point import into_ring
+from tacit.privacy.secure_sum.client import SumClient
+from tacit.privacy.secure_sum.messages import (
+    MaskedUpload,
+    Message,
+    UnmaskRequest,
+    signed,
+    to_bytes,
+)
+from tacit.privacy.secure_sum.plan import SumPlan, plan_sum
+from tacit.privacy.secure_sum.primitives import NodeKey, add_mask
+from tacit.privacy.secure_sum.server import SumServer
+from tacit.privacy.secure_sum.simulation import seeded_entropy, simulate_round
 
 Report = Callable[[str], None]
 ROOT = Path(__file__).parents[1]  # from where processes of their own import `lab`
@@ -49,6 +64,7 @@ def bench(report: Report, *, quick: bool = False) -> dict[str, Any]:
     results["growth"] = growth(report, sizes)
     results["memory"] = memory(report, 10**5 if quick else 10**6)
     results["fusion"] = fusion(report, quick=quick)
+    results["secure_sums"] = secure_sums(report, length=10**4 if quick else 10**6)
     results["run"] = whole_run(report, 5 if quick else 100)
     return results
 
@@ -146,6 +162,109 @@ def whole_run(report: Report, rounds: int) -> dict[str, Any]:
         return {}
     report(f"{rounds} rounds of PFedRec on ML-100K, validation every round: {seconds:.1f} s (wall)")
     return {"rounds": rounds, "seconds": seconds}
+
+
+# A secure sum: what one client of a crowd does and sends, and a whole round of fifty.
+
+
+def secure_sums(
+    report: Report, *, length: int, crowds: tuple[int, ...] = (50, 500)
+) -> dict[str, Any]:
+    """CPU seconds and bytes, where 30 % may drop out and 5 % may collude."""
+    report(
+        f"Secure sums of {length:,d} numbers with Skellam noise, 30 % drop-outs and 5 % colluders "
+        "allowed for, one thread, CPU seconds of a client:"
+    )
+    found: dict[str, Any] = {"length": length}
+    for clients in crowds:
+        one = found[str(clients)] = one_client(_crowd_plan(clients, length, noise=4.0))
+        report(
+            f"  {clients:4d} clients, {one['neighbours']:2d} neighbours: {one['seconds']:.3f} s, "
+            f"{one['ratio']:.1f} x the same upload without noise and masks; masks "
+            f"{one['mask_gigabytes_per_second']:.1f} GB/s; sends {one['sent_bytes']:,d} bytes, "
+            f"receives {one['received_bytes']:,d}"
+        )
+    plan = _crowd_plan(crowds[0], length, noise=0.0)
+    leaving = plan.clients - plan.fewest
+    vector_N = np.full(length, 1e-4)
+    played = simulate_round(plan, lambda _: vector_N, leave_before_masking=range(leaving))
+    found["server_seconds"] = played.server_seconds
+    report(
+        f"  the server of {plan.clients} clients, of whom {leaving} drop out: "
+        f"{played.server_seconds:.2f} s"
+    )
+    return found
+
+
+def _crowd_plan(clients: int, length: int, noise: float) -> SumPlan:
+    return plan_sum(
+        clients=clients,
+        fewest=math.ceil(0.7 * clients),
+        colluders=clients // 20,
+        bound=1.0,
+        length=length,
+        noise=noise,
+    )
+
+
+def one_client(plan: SumPlan, repeats: int = 3) -> dict[str, Any]:
+    """What one client does and sends. It meets its neighbours only, so they are the whole crowd.
+
+    >>> found = one_client(_crowd_plan(10, 100, noise=1.0), repeats=1)
+    >>> found["neighbours"], found["sent_bytes"] > 400
+    (7, True)
+    """
+    crowd = replace(plan, clients=plan.degree + 1, fewest=plan.needed + 1, colluders=0)
+    keys = [NodeKey(node, bytes([node + 1] * 32)) for node in range(crowd.clients)]
+    directory = {key.node: key.public for key in keys}
+    clients = [SumClient(crowd, key, directory, seeded_entropy(key.node)) for key in keys]
+    server = SumServer(crowd, directory)
+    vector_N = np.random.default_rng(0).normal(size=plan.code.length)
+    seconds = dict.fromkeys(range(repeats), 0.0)
+    sent: list[Message] = []
+    received: list[Message] = [crowd]
+
+    def measured(node: int, act: Callable[[], Message]) -> Any:
+        begin = time.process_time()
+        message = act()
+        to_bytes(message)
+        if node in seconds:
+            seconds[node] += time.process_time() - begin
+        if node == 0:
+            sent.append(message)
+        return message
+
+    for node, client in enumerate(clients):
+        server.receive(measured(node, client.advertise))
+    near = server.neighbourhoods()
+    for node, client in enumerate(clients):
+        server.receive(measured(node, lambda: client.share(near[node])))  # noqa: B023
+    boxes = server.deliveries()
+    for node in range(repeats):
+        others = tuple(one for one in range(crowd.clients) if one != node)
+        request = UnmaskRequest(crowd.context, node, others, (), crowd.clients)
+        measured(node, lambda: clients[node].mask(boxes[node], vector_N))  # noqa: B023
+        measured(node, lambda: clients[node].unmask(request))  # noqa: B023
+        received += [near[0], boxes[0], request] if node == 0 else []
+    begin = time.process_time()
+    plain = into_ring(plan.code.encode(vector_N), 32).tobytes()
+    to_bytes(signed(MaskedUpload(crowd.context, 0, plain), keys[0]))
+    plain_seconds = time.process_time() - begin
+    total_N = np.zeros(plan.code.length, dtype="<u4")
+    begin = time.process_time()
+    for _ in range(plan.degree + 1):
+        add_mask(total_N, bytes(32), 1)
+    mask_seconds = time.process_time() - begin
+    median = statistics.median(seconds.values())
+    return {
+        "neighbours": plan.degree,
+        "shares_needed": plan.needed,
+        "seconds": median,
+        "ratio": median / plain_seconds,
+        "mask_gigabytes_per_second": (plan.degree + 1) * total_N.nbytes / mask_seconds / 1e9,
+        "sent_bytes": sum(len(to_bytes(one)) for one in sent),
+        "received_bytes": sum(len(to_bytes(one)) for one in received),
+    }
 
 
 # A round with fused items, at the size of NineRec's Movie.

@@ -32,6 +32,7 @@ import numpy as np
 from numba.core.caching import NullCache
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 PLACE = "TACIT_CACHE"  # the variable that names a folder for what can be made again
@@ -76,7 +77,9 @@ class KernelCache(NullCache):
         return None if folder is None else str(folder)
 
     def load_overload(self, sig: Any, target_context: Any) -> CompileResult | None:
-        target_context.refresh()
+        # numba's own cache refreshes the context here, which loads its whole compiler. Code that
+        # was compiled needs the runtime alone, and compiling refreshes by itself.
+        rtsys.initialize(target_context)
         path = self._path(sig, target_context.codegen())
         if path is None:
             return None

@@ -18,7 +18,7 @@ from tacit.cli.main import app
 from tacit.cli.settings import ExperimentFlags
 
 COMMANDS = ["demo", "train", "evaluate", "recommend", "compare", "data", "list", "doctor"]
-COMMANDS += ["audit", "sweep", "analyse", "encode"]
+COMMANDS += ["audit", "sweep", "analyse", "encode", "privacy"]
 
 
 def test_no_arguments_is_help(tacit):

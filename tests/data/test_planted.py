@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from tacit.data.dataset import Dataset
+from tacit.data.digest import digest_of
 from tacit.data.planted import GENRES, SHORTEST_HISTORY, planted_dataset
 from tacit.data.protocol import CLEAN, Protocol, SplitRule
 from tacit.data.split import split_dataset
@@ -44,6 +45,22 @@ def ease(train_UI: np.ndarray, penalty: float = 30.0) -> np.ndarray:
     weight_II = -inverse_II / np.diag(inverse_II)
     np.fill_diagonal(weight_II, 0)
     return np.asarray(train_UI @ weight_II)
+
+
+def test_content_is_encoded_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise AssertionError("pictures were encoded")
+
+    monkeypatch.setattr("tacit.data.planted.picture_rows", refuse)
+    data = planted_dataset(seed=77, n_users=20, n_items=30)
+    digest = digest_of(data, np.zeros(len(data.interactions), np.int8))
+    assert sorted(data.modalities) == sorted(digest.content) == ["image", "text"]
+    assert "image" in data.modalities
+    assert "image" in digest.content
+    assert data.modalities["text"] is data.modalities["text"]
+    assert list(digest.reading(["text"]).content) == ["text"]
+    with pytest.raises(AssertionError, match="pictures"):
+        digest.reading(["image"])
 
 
 @pytest.mark.parametrize("seed", [0, 1, 2])

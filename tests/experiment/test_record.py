@@ -123,7 +123,7 @@ def test_files_of_format_2_are_read(path: Path) -> None:
     assert now["engine"]["text"] == sentence
     assert {key: now["privacy"][key] for key in privacy} == privacy
     assert {now["privacy"][key] for key in now["privacy"].keys() - privacy.keys()} == {None}
-    added = {"kind", "device", "cautions", "engine", "privacy", "order"}
+    added = {"kind", "device", "cautions", "engine", "privacy", "order", "ledger"}
     assert now.keys() == old.keys() | added
 
 

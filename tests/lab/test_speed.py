@@ -14,6 +14,8 @@ from tacit.core.compose import compose
 from tacit.core.types import Task
 from tacit.methods import fcf
 from tacit.plugins.fusion import fedmr
+from tacit.privacy.secure_sum.plan import plan_sum
+from tacit.privacy.secure_sum.simulation import simulate_round
 
 
 def test_the_dataset_has_movies_size() -> None:
@@ -52,6 +54,18 @@ def test_what_is_measured_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bench.fusion(lines.append) == found
     assert "15,908 clients" in lines[0]
     assert f"{found['ratio']:.1f} x the naive loop" in lines[2]
+
+
+def test_a_secure_sum_is_measured_as_it_is_played() -> None:
+    lines: list[str] = []
+    found = bench.secure_sums(lines.append, length=300, crowds=(10, 20))
+    assert [line.split()[0] for line in lines[1:3]] == ["10", "20"]
+    assert "the server of 10 clients, of whom 3 drop out" in lines[3]
+    plan = plan_sum(clients=20, fewest=14, colluders=1, bound=1.0, length=300, noise=4.0)
+    assert found["20"]["neighbours"] == plan.degree
+    played = simulate_round(plan, lambda _: np.zeros(300))
+    assert found["20"]["sent_bytes"] == max(played.sent_bytes.values())
+    assert found["20"]["received_bytes"] == max(played.received_bytes.values())
 
 
 def test_bench_hands_its_lines_on(

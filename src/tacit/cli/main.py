@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli import attack, data
+from tacit.cli import attack, data, privacy
 from tacit.cli.add_items import add_items
 from tacit.cli.analyse import analyse
 from tacit.cli.audit import audit
@@ -49,6 +49,7 @@ app.command("add-items")(add_items)
 app.command("compare")(compare)
 app.command("audit")(audit)
 app.add_typer(attack.app, name="attack")
+app.add_typer(privacy.app, name="privacy")
 app.command("sweep")(sweep)
 app.command("analyse")(analyse)
 app.add_typer(data.app, name="data")
@@ -110,10 +111,12 @@ def _mistake(sentence: str) -> int:
 
 def run() -> None:
     """The console script."""
-    # Imports and kernels make hundreds of thousands of objects that stay: looking through them
-    # again and again for garbage would take an eighth of a short command.
-    gc.set_threshold(100_000, 20, 100)
-    sys.exit(main(sys.argv[1:]))
+    # Imports and kernels make hundreds of thousands of objects that stay. Looking through them for
+    # garbage, again and again and once more at the end, would take a sixth of a short command.
+    gc.set_threshold(500_000, 20, 100)
+    code = main(sys.argv[1:])
+    gc.freeze()
+    sys.exit(code)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ send their histories (`core/central.py`).
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -43,6 +44,8 @@ TRAIN = "train"  # participants train, and send what changed
 FIT = "fit"  # everybody fits a private model to the new table; nothing is sent
 TABLES = "tables"  # everybody sends its personal item table
 GUIDE = "guide"  # everybody mixes the global table into its own; nothing is sent
+
+EXAMPLES = "examples"  # what a message calls the number of interactions that a client declares
 
 
 @dataclass(frozen=True)
@@ -240,6 +243,22 @@ class Traffic:
     at_peak: int | None = None
 
 
+class Parcel(NamedTuple):
+    """One parameter of a message: its shape, and its bytes on the wire."""
+
+    shape: tuple[int, ...] | None  # None: as long as the client's history
+    size: int  # a mean over clients, where they differ
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...], width: int) -> Parcel:
+        """So many bytes for every number.
+
+        >>> Parcel.of((3, 2), width=4).size
+        24
+        """
+        return cls(shape, math.prod(shape) * width)
+
+
 @dataclass(frozen=True, eq=False)
 class Sample:
     """What one client really received, kept and sent in its first exchange: what costs and
@@ -435,6 +454,47 @@ class Algorithm(ABC):
     ) -> Traffic:
         """What it costs; `participants` is how many take part in each of the rounds, and `width`
         how many bytes a number has."""
+
+    @abstractmethod
+    def uploaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> Mapping[str, Parcel]:
+        """All that one client sends in an exchange, by name; empty where it sends nothing."""
+
+    @abstractmethod
+    def downloaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> Mapping[str, Parcel]:
+        """What one client needs to be sent for an exchange, by name. What it fetches to rank, when
+        training is over, is the final model and is not counted here."""
+
+    def downloaded_once(self, width: int) -> Mapping[str, Parcel]:
+        """Content that one client receives before the first round, by name."""
+        return {}
+
+    def is_same_for_all(self, name: str) -> bool:
+        """Whether all clients receive the same value of a parameter."""
+        return name in self.shared
+
+    @property
+    def third_party(self) -> frozenset[str]:
+        """What clients send to somebody else than the server, who reads it one by one."""
+        return frozenset()
+
+    def message(
+        self, exchange: Exchange, client: ClientState, update: Update, declared: Declared
+    ) -> Params:
+        """What one client sends in an exchange, as it travels. Tables are whole: which rows are
+        there would tell the history."""
+        if not exchange.sends:
+            return {}
+        item_R, sent = update.upload.item_R, dict(update.upload.change)
+        for name in self.sent_by_row & sent.keys():
+            table = sent[name].new_zeros(self.task.n_items, *sent[name].shape[1:])
+            sent[name] = table.index_add(0, item_R, sent[name])
+        if declared.examples is not None:
+            sent[EXAMPLES] = torch.tensor(declared.examples)
+        return sent
 
     def releases(self, rounds: int) -> int:
         """In how many exchanges of so many rounds a client sends: planned before training."""

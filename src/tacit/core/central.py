@@ -22,6 +22,7 @@ from tacit.core.algorithm import (
     Draws,
     Exchange,
     Kind,
+    Parcel,
     Sample,
     Sent,
     ServerState,
@@ -209,8 +210,19 @@ class CentralAlgorithm(Algorithm):
     def step(self, server: ServerState, total: Total, round_number: int) -> ServerState:
         raise NotImplementedError("a central method is fitted on histories: see `fit`")
 
-    def releases(self, rounds: int) -> int:
-        return min(rounds, 1)  # a history is sent once
+    def sends(self, round_number: int) -> bool:
+        return round_number == 1  # a history is sent once
+
+    def uploaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> dict[str, Parcel]:
+        mean = round(8 * sample().interactions / self.task.n_users)
+        return {HISTORY: Parcel(None, mean)} if exchange.sends else {}
+
+    def downloaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> dict[str, Parcel]:
+        return {}
 
     def disclosure(self, sample: Callable[[], Sample]) -> Disclosure:
         sent = Sent(HISTORY, round(sample().interactions / self.task.n_users))  # a mean length

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from tacit.core.algorithm import (
+    EXAMPLES,
     FIT,
     GUIDE,
     TABLES,
@@ -25,6 +26,7 @@ from tacit.core.algorithm import (
     Draws,
     Exchange,
     Kind,
+    Parcel,
     Sample,
     Sent,
     ServerState,
@@ -55,6 +57,9 @@ from tacit.core.types import (
 )
 from tacit.data.views import History
 from tacit.privacy.guarantee import Guarantee
+
+# where the server makes the views of items, these travel in the place of the item table
+VIEWS, VIEW_GRADIENTS = "views", "gradients of views"
 
 
 @dataclass(frozen=True)
@@ -535,12 +540,12 @@ class ComposedAlgorithm(Algorithm):
         whole = each or self.method.sync.guidance is not None or not self.uploads
         views = self._views_travel is not None
         sent = [
-            Sent("gradients of views" if views and name == ITEMS else name, packed.numbers)
+            Sent(VIEW_GRADIENTS if views and name == ITEMS else name, packed.numbers)
             for name, packed in ((name, self.packed(name, 4)) for name in self.sent)
         ]
         sent += [Sent(BOUND, 1)] if BOUND in self.shared else []
         if whole and ITEMS not in self.uploads:
-            sent.append(Sent(OWN_ITEMS, self._table.count))
+            sent.append(Sent(OWN_ITEMS, self._table.count, private=True))
         return Disclosure(tuple(sent), "each" if each else "sum", self.tells_examples, tuple(told))
 
     @cached_property
@@ -563,6 +568,69 @@ class ComposedAlgorithm(Algorithm):
         if not self.links.coding or not self.communicates:
             return self.floats_up * width
         return sum(self.packed(name, width).size for name in self.sent)
+
+    def uploaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> dict[str, Parcel]:
+        sent = {}
+        if exchange.name == TRAIN and exchange.sends:
+            for name, init in self.sent.items():
+                size = self.packed(name, width).size
+                sent[self._called(exchange, name)] = Parcel(init.shape, size)
+            if self.tells_examples:
+                sent[EXAMPLES] = Parcel.of((), 8)
+        own = exchange.name == TABLES or (exchange.name == TRAIN and self.reads_tables is not None)
+        if own:
+            sent[OWN_ITEMS] = Parcel.of(self._table.shape, width)
+        if exchange.sends and BOUND in self.shared:
+            sent[BOUND] = Parcel.of((), width)
+        return sent
+
+    def downloaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> dict[str, Parcel]:
+        tables = self.method.server.tables
+        parameters: dict[str, Initializer] = {}
+        if exchange.name == GUIDE:
+            # everybody trains a gate through the encoder, also who took no part in the round
+            trains = self.method.sync.guidance is not None and self.method.sync.guidance.epochs
+            parameters = {name: self.shared[name] for name in self.uploads if trains}
+            parameters[ITEMS] = self.shared[ITEMS]
+        elif exchange.name == TRAIN and self._views_travel is not None and exchange.sends:
+            parameters = {VIEWS if k == ITEMS else k: init for k, init in self.sent.items()}
+        elif exchange.name == TRAIN and (exchange.sends or tables is not None):
+            needed = (*self.uploads, *(name for name in self.method.sync.needs))
+            parameters = {name: self.shared[name] for name in needed if name in self.shared}
+            if tables is not None:
+                parameters |= tables.downloads(self._table)
+        if exchange.sends and BOUND in self.shared:
+            parameters[BOUND] = self.shared[BOUND]
+        return {name: Parcel.of(init.shape, width) for name, init in parameters.items()}
+
+    def downloaded_once(self, width: int) -> dict[str, Parcel]:
+        if self._views_travel is not None:
+            return {}
+        return {name: Parcel.of(tuple(t.shape), width) for name, t in self.content.items()}
+
+    def is_same_for_all(self, name: str) -> bool:
+        return name not in self.private
+
+    def message(
+        self, exchange: Exchange, client: ClientState, update: Update, declared: Declared
+    ) -> Params:
+        sent = super().message(exchange, client, update, declared)
+        if exchange.name == TRAIN and self.reads_tables is not None:
+            table_ID = client.parameters[OWN_ITEMS].clone()
+            item_R = update.upload.item_R if update.item_R is None else update.item_R
+            table_ID[item_R] = update.rows[OWN_ITEMS]
+            sent[OWN_ITEMS] = table_ID
+        return {self._called(exchange, name): value for name, value in sent.items()}
+
+    def _called(self, exchange: Exchange, name: str) -> str:
+        """What a message calls a parameter: the item table is sometimes something else."""
+        if name == ITEMS and exchange.name == TABLES:
+            return OWN_ITEMS
+        return VIEW_GRADIENTS if name == ITEMS and self._views_travel is not None else name
 
     @property
     def floats_up(self) -> int:
@@ -602,7 +670,8 @@ class ComposedAlgorithm(Algorithm):
         tables = self.method.server.tables
         if tables is not None:
             others = sum(self.shared[name].count for name in self.uploads)
-            return tables.floats_down(self._table) + others
+            made = tables.downloads(self._table).values()
+            return sum(init.count for init in made) + others
         # what a penalty looks at was made by the server; an estimated bound is one number more
         needs = sum(self.shared[name].count for name in self.method.sync.needs)
         return self.floats_up + self._bits + needs

@@ -7,6 +7,7 @@ depend on data, no `.item()`, gradients through torch.func. Engines pad, map and
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -26,6 +27,7 @@ from tacit.core.algorithm import (
     Draws,
     Exchange,
     Kind,
+    Parcel,
     Sample,
     Sent,
     ServerState,
@@ -86,6 +88,11 @@ class CustomMethod:
     def sends_private(self) -> frozenset[str]:
         """Uploaded parameters that hold values of private ones, as the method wants it; the
         disclosure says so."""
+        return frozenset()
+
+    @property
+    def third_party(self) -> frozenset[str]:
+        """Uploaded parameters that go to somebody else than the server, who reads each of them."""
         return frozenset()
 
     @property
@@ -419,16 +426,20 @@ class CustomAlgorithm(Algorithm):
     def disclosure(self, sample: Callable[[], Sample]) -> Disclosure:
         """All that the method declares to send, whether or not one client sent it in one round."""
         method, change = self.method, sample().update.upload.change
+        noises = [link.noise for link in self.channel]
+        # noise on each upload fills rows that were zero, and hides what they would tell
+        hidden = any(noise is not None and noise.on == "upload" for noise in noises)
         sent = tuple(
             Sent(
                 name,
                 self._count(name, change[name]) if name in change else self.shared[name].count,
-                name in method.row_parameters,
+                name in method.row_parameters and not hidden,
                 name in method.sends_private,
             )
             for name in sorted(self.uploads)
         )
-        told = (*method.interpretation(), *(link.interpretation() for link in self.channel))
+        own = () if hidden else method.interpretation()
+        told = (*own, *(link.interpretation() for link in self.channel))
         return Disclosure(sent, method.reads, interpretation=told) if sent else Disclosure()
 
     def traffic(
@@ -445,9 +456,36 @@ class CustomAlgorithm(Algorithm):
         return Traffic(up, down, exchanges, exchanges * (up + down), down + kept)
 
     def _count(self, name: str, value: Tensor) -> int:
+        return math.prod(self._shape(name, value))
+
+    def _shape(self, name: str, value: Tensor) -> tuple[int, ...]:
+        """Of a whole table, where rows of a history were sent."""
         if name in self.method.row_parameters:
-            return value[0].numel() * self.task.n_items
-        return value.numel()
+            return (self.task.n_items, *value.shape[1:])
+        return tuple(value.shape)
+
+    @property
+    def third_party(self) -> frozenset[str]:
+        return self.method.third_party
+
+    def uploaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> dict[str, Parcel]:
+        if not exchange.sends:
+            return {}
+        change = sample().update.upload.change
+        return {
+            name: Parcel.of(self._shape(name, change[name]), width)
+            for name in sorted(self.uploads & change.keys())
+        }
+
+    def downloaded(
+        self, exchange: Exchange, sample: Callable[[], Sample], width: int
+    ) -> dict[str, Parcel]:
+        if not exchange.sends:
+            return {}
+        came = sample().received
+        return {name: Parcel.of(tuple(value.shape), width) for name, value in came.items()}
 
 
 def _without_bound(parameters: Params) -> Params:

@@ -20,6 +20,7 @@ from tacit.core.algorithm import Declared, Noise
 from tacit.core.optim import Optimiser
 from tacit.core.types import (
     ITEMS,
+    OWN_ITEMS,
     Initializer,
     Packed,
     Params,
@@ -538,9 +539,9 @@ class TableRule(Server):
         """Parameters that the server makes for each user."""
         return {}
 
-    def floats_down(self, table: Initializer) -> int:
-        """How many numbers a client receives in a round."""
-        return table.count
+    def downloads(self, table: Initializer) -> dict[str, Initializer]:
+        """What a client receives in a round, at most."""
+        return {**self.shared(table), **self.private(table), OWN_ITEMS: table}
 
     def aggregate_tables(
         self, table_PID: Tensor, shared: Params, generator: np.random.Generator

@@ -2,13 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TypeVar
 
 import numpy as np
 
 from tacit.data.interactions import Interactions, counted
 from tacit.errors import TacitError, shown
+
+Value = TypeVar("Value")
+
+
+class MadeWhenRead(Mapping[str, Value]):
+    """Values whose names are known; each is made when it is first read, and then kept.
+
+    >>> made = MadeWhenRead({"one": lambda: 1, "none": lambda: 1 // 0})
+    >>> list(made), made["one"]
+    (['one', 'none'], 1)
+    """
+
+    def __init__(self, makers: Mapping[str, Callable[[], Value]]) -> None:
+        self._makers, self._made = dict(makers), dict[str, Value]()
+
+    def __getitem__(self, name: str) -> Value:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._makers  # the inherited one would make it
+
 
 # What the server knows of an item besides who touched it: feature tables with presence masks.
 
@@ -86,6 +116,9 @@ class Modalities(Mapping[str, FeatureTable]):
 
     def __len__(self) -> int:
         return len(self.tables)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.tables
 
     def take(self, item_codes: np.ndarray) -> Modalities:
         return Modalities({name: table.take(item_codes) for name, table in self.tables.items()})

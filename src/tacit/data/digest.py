@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
-from tacit.data.dataset import Dataset
+from tacit.data.dataset import Dataset, MadeWhenRead
 from tacit.data.interactions import Interactions
 from tacit.streams import name_of
 
@@ -65,7 +66,7 @@ class DataDigest:
 
     def reading(self, tables: Collection[str]) -> DataDigest:
         """With those feature tables alone that a method reads."""
-        return replace(self, content={k: v for k, v in self.content.items() if k in tables})
+        return replace(self, content={k: self.content[k] for k in self.content if k in tables})
 
     def changes(self, now: DataDigest, *, ordered: bool = False) -> str | None:
         """What is not the same any more, in words; None if nothing is.
@@ -102,7 +103,10 @@ class DataDigest:
 
 
 def digest_of(dataset: Dataset, part_N: np.ndarray) -> DataDigest:
-    """The digests of a dataset whose interactions lie in the parts `part_N`."""
+    """The digests of a dataset whose interactions lie in the parts `part_N`.
+
+    That of a feature table is taken when it is asked for: most methods read none.
+    """
     rows = dataset.interactions
     key_U, key_I = rows.user_key_U, rows.item_key_I
     pair_N = _mixed(_mixed(key_U[rows.user_N]) ^ key_I[rows.item_N])
@@ -114,7 +118,9 @@ def digest_of(dataset: Dataset, part_N: np.ndarray) -> DataDigest:
         split=_multiset(_mixed(pair_N ^ part_N.astype(np.uint64))),
         times=_multiset(_with_times(pair_N, rows)),
         order=_order(rows, part_N),
-        content={name: _table(dataset, name) for name in sorted(dataset.modalities)},
+        content=MadeWhenRead(
+            {name: partial(_table, dataset, name) for name in sorted(dataset.modalities)}
+        ),
         n_users=rows.n_users,
         n_items=rows.n_items,
         n_interactions=len(rows),

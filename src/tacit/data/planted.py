@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from tacit.data.dataset import Dataset, FeatureTable, Modalities
+from tacit.data.dataset import Dataset, FeatureTable, MadeWhenRead, Modalities
 from tacit.data.interactions import Interactions
 from tacit.data.plain_features import picture_rows, text_rows
 from tacit.errors import TacitError
@@ -200,7 +200,7 @@ _YEAR = 365 * 24 * 3600
 _FIRST_DAY = 1_704_067_200  # 1 January 2024, in seconds
 
 
-@lru_cache(maxsize=4)  # a pure function, and drawing and encoding pictures takes half a second
+@lru_cache(maxsize=4)  # a pure function, and drawing and encoding pictures takes a while
 def planted_dataset(
     seed: int = 0,
     n_users: int = 300,
@@ -273,19 +273,23 @@ def planted_dataset(
 def _encoded(
     titles: tuple[str, ...], descriptions: tuple[str, ...], image_IHWC: np.ndarray
 ) -> Modalities:
-    """Texts and pictures through the encoders that need no weights, as `tacit encode` would."""
-    from PIL.Image import fromarray
+    """Texts and pictures through the encoders that need no weights, as `tacit encode` would.
 
-    texts = [f"{title} {text}" for title, text in zip(titles, descriptions, strict=True)]
-    everybody_I = np.ones(len(texts), dtype=bool)
-    text_IF = text_rows(texts).astype(np.float32)
-    image_IF = picture_rows([fromarray(image_HWC) for image_HWC in image_IHWC])
-    return Modalities(
-        {
-            "text": FeatureTable(text_IF, everybody_I),
-            "image": FeatureTable(image_IF.astype(np.float32), everybody_I),
-        }
-    )
+    Methods without content never read them, so each is encoded when it is first read.
+    """
+
+    def text() -> FeatureTable:
+        texts = [f"{title} {text}" for title, text in zip(titles, descriptions, strict=True)]
+        return FeatureTable(text_rows(texts).astype(np.float32), everybody_I)
+
+    def image() -> FeatureTable:
+        from PIL.Image import fromarray
+
+        image_IF = picture_rows([fromarray(image_HWC) for image_HWC in image_IHWC])
+        return FeatureTable(image_IF.astype(np.float32), everybody_I)
+
+    everybody_I = np.ones(len(titles), dtype=bool)
+    return Modalities(MadeWhenRead({"text": text, "image": image}))
 
 
 def _item_latents(n_items: int, n_kinds: int, generator: np.random.Generator) -> np.ndarray:

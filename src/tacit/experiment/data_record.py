@@ -284,7 +284,8 @@ class DataNow:
             try:
                 prepared = prepare(experiment)
                 counts = Counts(**prepared.split.counts)
-                self._known[key] = (prepared.digest, counts, _held_out(prepared))
+                digest = prepared.digest.reading(prepared.dataset.modalities)
+                self._known[key] = (digest, counts, _held_out(prepared))
             except TacitError as error:
                 self._known[key] = None
                 self.absent.append(f"The data could not be checked: {error}")

@@ -23,6 +23,7 @@ from pydantic import (
     model_validator,
 )
 
+from tacit.core.ledger import Ledger
 from tacit.core.types import EnginePath
 from tacit.data.digest import DataDigest
 from tacit.data.split import BY_LABELS, few_evaluated
@@ -33,8 +34,8 @@ from tacit.experiment.sealed import DamagedError, object_in
 from tacit.files import write_text
 from tacit.privacy.guarantee import Guarantee
 
-# 4 had no guarantee to tell of, 3 said nothing of the order of histories, 2 told the engine in a
-# sentence, 1 had no digest of data
+# 4 had neither guarantees nor ledgers, 3 said nothing of the order of histories, 2 told the engine
+# in a sentence, 1 had no digest of data
 RECORD_FORMAT: Literal[5] = 5
 
 NO_GUARANTEE = "no guarantee"  # what is said where nothing is promised
@@ -501,6 +502,8 @@ class RunRecord(RecordPart):
     privacy: Privacy
     cost: Cost
     counts: Counts
+    ledger: Ledger | None
+    """What crossed in all rounds that were run; null in files of format 4 and older."""
     order: Order | None
     """How histories are ordered; null in files of format 3 and older."""
     steps: tuple[DataStep, ...]
@@ -614,16 +617,17 @@ def _format(found: dict[str, Any]) -> int:
     return known
 
 
-# Older files. Format 4 had no guarantee to tell of. Format 3 did not tell how histories are
-# ordered. Format 2 told the engine in one sentence, and neither the kind of method nor the device.
-# Format 1 had no digest of its data either.
+# Older files. Format 4 had no guarantee to tell of, and did not tell what crossed. Format 3 did not
+# tell how histories are ordered. Format 2 told the engine in one sentence, and neither the kind of
+# method nor the device. Format 1 had no digest of its data either.
 
 
 def _present_format(found: dict[str, Any]) -> dict[str, Any]:
     """What a `run.json` holds, in the present format; what it never said is filled in."""
     if found.get("format") == RECORD_FORMAT:
         return found
-    now = {"unit": "round", "data": None, "order": None, **found, "format": RECORD_FORMAT}
+    unsaid = {"unit": "round", "data": None, "order": None, "ledger": None}
+    now = {**unsaid, **found, "format": RECORD_FORMAT}
     sentence, notes, counts = (found.get(key) for key in ("engine", "notes", "counts"))
     if isinstance(sentence, str):
         engine = _engine_of_sentence(sentence)

@@ -286,6 +286,7 @@ def make_record(
         ),
         privacy=Privacy.of(trainer.guarantee(), trainer.disclosure().sentences()),
         cost=Cost(**trainer.cost(selected_round)),
+        ledger=trainer.ledger(rounds_run),
         counts=Counts(**split.counts),
         order=order,
         steps=tuple(

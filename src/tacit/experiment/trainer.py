@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import replace
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,14 @@ import numpy as np
 import torch
 
 from tacit.core.algorithm import Algorithm, Disclosure, Exchange, Sample, Traffic
+from tacit.core.ledger import Ledger
 from tacit.core.types import EnginePath, Task
 from tacit.data.sampling import DrawnNegatives
 from tacit.data.views import TrainView
 from tacit.engines.clients import sample_of, shape_in_state
 from tacit.engines.cold import ColdServer
 from tacit.engines.device import room_on
-from tacit.engines.participation import Participants, most_releases
+from tacit.engines.participation import Participants, everybody, most_releases
 from tacit.engines.scoring import Scorer
 from tacit.engines.select import engine_for, scorer_of
 from tacit.engines.state import State, require_clients_memory
@@ -202,8 +203,7 @@ class Trainer:
     def traffic(self, rounds: int) -> Traffic:
         """What so many rounds cost."""
         participants = [len(self.participants(n).user_P) for n in range(1, rounds + 1)]
-        width = 8 if self.experiment.precision == "float64" else 4
-        return self.algorithm.traffic(self._sample, participants, width)
+        return self.algorithm.traffic(self._sample, participants, self._width)
 
     def cost(self, rounds: int) -> dict[str, int]:
         """The same in the words of a record; what a method does not have is left out."""
@@ -228,6 +228,21 @@ class Trainer:
     def disclosure(self) -> Disclosure:
         """What leaves a device."""
         return self.algorithm.disclosure(self._sample)
+
+    def ledger(self, rounds: int) -> Ledger:
+        """What crossed in so many rounds."""
+        return Ledger.of(
+            self.algorithm,
+            cache(self._sample),
+            [self.participants(n).user_P for n in range(1, rounds + 1)],
+            everybody(self.train).user_P,
+            self._width,
+            self.guarantee(),
+        )
+
+    @property
+    def _width(self) -> int:
+        return 8 if self.experiment.precision == "float64" else 4
 
     def _sample(self) -> Sample:
         state = self.state.on("cpu")

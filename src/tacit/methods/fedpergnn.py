@@ -87,6 +87,10 @@ class FedPerGNN(CustomMethod):
     def row_parameters(self) -> frozenset[str]:
         return frozenset(THIRD_PARTY)
 
+    @property
+    def third_party(self) -> frozenset[str]:
+        return frozenset(THIRD_PARTY)
+
     def _model(self, task: Task) -> dict[str, Initializer]:
         return {
             "items": Initializer((task.n_items, self.dim), "normal", self.scale),

@@ -53,8 +53,8 @@ class ClusterMean(TableRule):
     of that curve, the point farthest from the line between its ends. `sample` is how many items the
     clients' contrast runs over, drawn anew each round (None: all of them).
 
-    >>> ClusterMean(sample=4).floats_down(Initializer((10, 2)))
-    34
+    >>> [init.count for init in ClusterMean(sample=4).downloads(Initializer((10, 2))).values()]
+    [10, 4, 20]
     """
 
     clusters: int = 30
@@ -77,10 +77,10 @@ class ClusterMean(TableRule):
             parameters[SAMPLE] = Initializer((self.sample,))
         return parameters
 
-    def floats_down(self, table: Initializer) -> int:
+    def downloads(self, table: Initializer) -> dict[str, Initializer]:
         """Labels, the sample, and a table: the last goes to the group's members alone, so that this
         is the most that a client receives."""
-        return sum(init.count for init in self.shared(table).values()) + table.count
+        return {**self.shared(table), OWN_ITEMS: table}
 
     def aggregate_tables(
         self, table_PID: Tensor, shared: Params, generator: np.random.Generator

@@ -195,8 +195,8 @@ class GraphMean(TableRule):
     `similarity="distance"` is the released code by its right name: 1 − cosine taken for a
     similarity, which links the most different users and never a user to itself.
 
-    >>> GraphMean().floats_down(Initializer((10, 4)))
-    80
+    >>> sorted(GraphMean().downloads(Initializer((10, 4))))
+    ['items', 'items.guide']
     """
 
     threshold: float = 1.0
@@ -215,8 +215,8 @@ class GraphMean(TableRule):
     def private(self, table: Initializer) -> dict[str, Initializer]:
         return {GUIDE: replace(table, same=True, like=ITEMS)}
 
-    def floats_down(self, table: Initializer) -> int:
-        return 2 * table.count  # the global table, and the guide
+    def downloads(self, table: Initializer) -> dict[str, Initializer]:
+        return {ITEMS: table, **self.private(table)}
 
     def links(self, similarity_PP: Tensor) -> Tensor:
         """The graph: who is a neighbour of whom; nobody is without one."""

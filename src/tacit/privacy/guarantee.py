@@ -30,6 +30,8 @@ from tacit.privacy.accounting import (
     require_delta,
     require_epsilon,
 )
+from tacit.privacy.fixed_point import FixedPoint
+from tacit.privacy.skellam import skellam_epsilon
 
 View = Literal["local", "secure_sum", "released_model"]
 Mechanism = Literal["gaussian", "laplace", "skellam"]
@@ -158,6 +160,34 @@ class Guarantee:
         reach = sensitivity(view, bound)
         once = laplace_epsilon(reach, noise)
         return cls(view, "laplace", 1, bound, reach, noise, releases, once, releases * once, 0.0)
+
+    @classmethod
+    def skellam(
+        cls, view: View, code: FixedPoint, noise: float, releases: int, delta: float
+    ) -> Guarantee:
+        """Skellam noise on bounded vectors in fixed point, by the bound of `tacit.privacy.skellam`.
+
+        `noise` is what honest devices add at the least, as a value and not in steps.
+
+        >>> code = FixedPoint(bound=1.0, step=2**-16, length=1000)
+        >>> stated = Guarantee.skellam("secure_sum", code, noise=2.0, releases=50, delta=1e-5)
+        >>> round(stated.epsilon, 2), stated.noise  # 20.68 for Gaussian noise
+        (22.63, 2.0)
+        """
+        reach = sensitivity(view, 1.0)
+        variance, l1, l2 = (noise / code.step) ** 2, reach * code.l1, reach * code.l2
+        return cls(
+            view,
+            "skellam",
+            2,
+            code.bound,
+            reach * code.bound,
+            noise,
+            releases,
+            skellam_epsilon(variance, l1, l2, delta),
+            skellam_epsilon(variance, l1, l2, delta, releases),
+            delta,
+        )
 
     @property
     def adjacency(self) -> str:
