@@ -134,7 +134,7 @@ ml-100k; for fedease on these three, and on citeulike-a but for what needs an or
 recency on two of three (ml-100k would speak of the latest 50 items in place of 100, without a prior
 mean); for dpals on amazon-video and citeulike-a (ml-1m would take a width of 8, ml-100k three
 iterations); for dpals with features on all but citeulike-a. fedmf and pfedrec have the settings of
-their papers and a clip of 1.""",
+their papers, 100 rounds, and a bound that follows the median norm.""",
     """\
 Which settings were searched, and the form of the rule for the share of the counts, were drawn by
 hand after looks at validation and test on all four datasets.""",

@@ -6,10 +6,12 @@ import numpy as np
 import pytest
 import torch
 
+from tacit.core.types import Task
+from tacit.errors import TacitError
 from tacit.experiment.prepare import prepare
 from tacit.experiment.resolve import resolve
 from tacit.experiment.trainer import Trainer
-from tacit.parts.channel import Clip, Dense, Gaussian, GaussianSum, Laplace
+from tacit.parts.channel import Clip, Dense, Gaussian, GaussianSum, Laplace, QuantileClip
 from tacit.testing import ChannelTests
 
 
@@ -41,6 +43,12 @@ class TestLaplace(ChannelTests):
     link = Laplace(scale=0.3)
     neutral = Laplace(scale=0.0)
     before = (Dense(),)
+
+
+def test_a_bound_that_nobody_estimates_is_refused() -> None:
+    method = replace(resolve("fedmf").method, channel=(Dense(), QuantileClip()))  # type: ignore
+    with pytest.raises(TacitError, match="a claim of privacy brings"):
+        method.algorithm(Task(2, 3))
 
 
 def test_clip_scales_to_the_bound() -> None:

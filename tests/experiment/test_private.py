@@ -20,6 +20,7 @@ from tacit.errors import TacitError
 from tacit.experiment.callbacks import Callback, Validation
 from tacit.experiment.claims import assumptions
 from tacit.experiment.prepare import prepare
+from tacit.experiment.recommend import recommend
 from tacit.experiment.record import Privacy, RunRecord
 from tacit.experiment.resolve import override, resolve
 from tacit.experiment.run import RunInterruptedError, run
@@ -55,7 +56,7 @@ def played(tmp_path: Path, name: str, *plugins: str, rounds: int = 3, **more: An
     ("name", "releases"), [("fedmf", 3), ("fedease", 1), ("fednext", 1), ("fcf_als", 3)]
 )
 def test_a_record_states_the_whole_claim(tmp_path: Path, name: str, releases: int) -> None:
-    record = played(tmp_path, name, "private:epsilon=4,delta=1e-6")
+    record = played(tmp_path, name, "private:epsilon=4,delta=1e-6,clip=1")
     told = json.loads(record.json_text)["privacy"]
     assert (told["epsilon"], told["delta"]) == (pytest.approx(4.0), 1e-6)
     assert (told["view"], told["mechanism"], told["norm"]) == ("secure_sum", "gaussian", 2)
@@ -72,6 +73,20 @@ def test_a_record_states_the_whole_claim(tmp_path: Path, name: str, releases: in
     assert "  privacy: user-level ε = 4, δ = 1e-06, secure sum" in str(record).splitlines()
     assert max(map(len, str(record).splitlines()[:-1])) <= 100
     assert record.selection == "taking the last one, whatever validation says"
+
+
+def test_a_bound_that_is_estimated_is_accounted_for(tmp_path: Path) -> None:
+    """In units of the bound: an upload of norm 1, and a bit with a twentieth of the square."""
+    record = played(tmp_path, "pfedrec", "private:epsilon=4", rounds=4)
+    assert record.privacy.epsilon == pytest.approx(4.0)
+    assert record.privacy.bound == pytest.approx(0.95**-0.5)
+    assert record.privacy.noise is not None
+    mu = math.sqrt(4 / 0.95) / record.privacy.noise
+    assert epsilon_by_hand(mu) == pytest.approx(4.0)
+    assert any("privacy.bound (1 numbers)" in one for one in record.privacy.server_reads)
+    assert record.engine.kernel == "linear"
+    lists = recommend(record.run, user="user-0", k=3)
+    assert len(lists) == 3
 
 
 def test_the_local_view_says_so(tmp_path: Path) -> None:

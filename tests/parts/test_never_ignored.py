@@ -217,6 +217,7 @@ ELSEWHERE = {
         "test_methods_never_ignored.py: custom algorithms",
     ),
     "recency": "tests/core/test_recency.py: weights of one's own",
+    "quantile_clip": "tests/core/test_protection.py: it stands in no method, a claim brings it",
     **dict.fromkeys(("mf", "ncf", "neumf"), "test_methods_never_ignored.py: models of pairs"),
     **dict.fromkeys(("sasrec", "gru4rec"), "test_methods_never_ignored.py: models of sequences"),
     **dict.fromkeys(

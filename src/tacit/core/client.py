@@ -15,7 +15,16 @@ from torch.func import vmap
 from tacit.core.algorithm import ClientData, ClientState, Update
 from tacit.core.capabilities import factors_at_once, stacked_optimizer_state, steps_entrywise
 from tacit.core.parts import Guided, Transform
-from tacit.core.types import HISTORY_WEIGHT, ITEMS, OF_HISTORY, OWN_ITEMS, Batch, Params, Upload
+from tacit.core.types import (
+    BOUND,
+    HISTORY_WEIGHT,
+    ITEMS,
+    OF_HISTORY,
+    OWN_ITEMS,
+    Batch,
+    Params,
+    Upload,
+)
 from tacit.data.batches import BlockDraws
 
 if TYPE_CHECKING:
@@ -70,7 +79,7 @@ def local_update(
     }
     return Update(
         private={name: p[name] for name in algorithm.model_parameters if name in private},
-        upload=through_channel(algorithm.channel, Upload(item_R, change)),
+        upload=through_channel(algorithm, shared, Upload(item_R, change)),
         rows={name: p[name] for name in row_parameters},
         optimizer={f"{name}/{key}": v for name in states for key, v in states[name].items()},
         loss_sum=loss_sum,
@@ -141,22 +150,28 @@ def _first_states(algorithm: ComposedAlgorithm, p: Params, kept: Params) -> dict
 # An upload on its way: bounded by the channel
 
 
-def through_channel(channel: tuple[Transform, ...], upload: Upload) -> Upload:
-    """An upload after the channel's clips."""
-    factor = upload_factor(channel, upload.change) if upload.change else None
+def through_channel(algorithm: ComposedAlgorithm, shared: Params, upload: Upload) -> Upload:
+    """An upload after the channel's clips, with the bit for a bound that is estimated."""
+    if not upload.change:
+        return upload
+    protection = algorithm.protection
+    unit = 1.0 if protection is None else protection.unit(shared)
+    factor = upload_factor(algorithm.channel, upload.change, unit=unit)
     if factor is None:
         return upload
-    return Upload(
-        upload.item_R, {name: (v.double() * factor).to(v) for name, v in upload.change.items()}
-    )
+    passed = {name: (v.double() * factor).to(v) for name, v in upload.change.items()}
+    if protection is not None and protection.estimates:
+        passed[BOUND] = protection.bit(factor)
+    return Upload(upload.item_R, passed)
 
 
 def upload_factor(
-    channel: tuple[Transform, ...], change: Params, batch_dims: int = 0
+    channel: tuple[Transform, ...], change: Params, batch_dims: int = 0, unit: float = 1.0
 ) -> Tensor | None:
     """How much of an upload passes the channel's clips; one number per client of a block.
 
-    None where the channel does not clip. Norms are taken over all parameters together, in float64.
+    None where the channel does not clip. Norms are taken over all parameters together, in float64;
+    `unit` is a bound that is estimated on the way.
     """
     factor: Tensor | None = None
     for link in channel:
@@ -164,6 +179,7 @@ def upload_factor(
             continue
         flat = [v.double().reshape(*v.shape[:batch_dims], -1) for v in change.values()]
         norm = torch.cat(flat, dim=-1).norm(link.order, dim=-1)
+        norm = norm / unit if link.in_units else norm
         step = _factor(link, norm if factor is None else norm * factor)
         factor = step if factor is None else factor * step
     return factor
@@ -183,7 +199,7 @@ def table_upload(algorithm: ComposedAlgorithm, shared: Params, client: ClientSta
     """How a personal table differs from the last global one."""
     every = torch.arange(algorithm.task.n_items)
     change = {ITEMS: client.parameters[OWN_ITEMS] - shared[ITEMS]}
-    return through_channel(algorithm.channel, Upload(every, change))
+    return through_channel(algorithm, shared, Upload(every, change))
 
 
 def guide_client(

@@ -40,6 +40,7 @@ from tacit.core.optim import Optimiser
 from tacit.core.parts import ColdStart, HistoryRows, ServerSideViews, TableRule, Transform
 from tacit.core.protection import DELTA, Protection, promised, vouched_bound
 from tacit.core.types import (
+    BOUND,
     CONTENT,
     HISTORY_WEIGHT,
     ITEMS,
@@ -92,6 +93,8 @@ class ComposedAlgorithm(Algorithm):
         }
         if method.server.tables is not None:
             parameters |= method.server.tables.shared(table)
+        if self.protection is not None:
+            parameters |= self.protection.shared
         return parameters
 
     @cached_property
@@ -294,7 +297,8 @@ class ComposedAlgorithm(Algorithm):
 
     def summed(self, exchange: Exchange) -> dict[str, tuple[int, ...]]:
         parameters = (ITEMS,) if exchange.name == TABLES else self.uploads
-        return {name: self.shared[name].shape for name in parameters}
+        bits = {BOUND: ()} if BOUND in self.shared else {}
+        return {**{name: self.shared[name].shape for name in parameters}, **bits}
 
     @property
     def sent_by_row(self) -> frozenset[str]:
@@ -307,6 +311,9 @@ class ComposedAlgorithm(Algorithm):
         parameters, optimizer = dict(server.parameters), dict(server.optimizer)
         for name, value in total.sums.items():
             old = parameters[name]
+            if name == BOUND and self.protection is not None:
+                parameters[name] = self.protection.next_bound(old, float(value), total.clients)
+                continue
             if name in self.gradients_only and gradients is not None:
                 optimiser = gradients.optimiser(name in self.row_parameters)
                 rate = optimiser.rate_at(round_number, self.task.n_items)
@@ -476,7 +483,10 @@ class ComposedAlgorithm(Algorithm):
             return self._answers(round_number, participants) * each
         tables = self.task.n_users * self._table.count if sync.sends(round_number) else 0
         others = participants * sum(self.shared[name].count for name in self.uploads)
-        return 2 * (tables + others)
+        senders = (self.task.n_users if sync.sends(round_number) else 0) + (
+            participants if self.uploads else 0
+        )
+        return 2 * (tables + others) + 3 * self._bits * senders
 
     def traffic(
         self, sample: Callable[[], Sample], participants: Sequence[int], width: int
@@ -504,12 +514,15 @@ class ComposedAlgorithm(Algorithm):
         each = self.reads_tables is not None
         whole = each or self.method.sync.guidance is not None or not self.uploads
         sent = [Sent(name, self.shared[name].count) for name in self.uploads]
+        if BOUND in self.shared:
+            sent.append(Sent(BOUND, 1))
         if whole and ITEMS not in self.uploads:
             sent.append(Sent(OWN_ITEMS, self._table.count))
         views = self._views_travel
         if views is not None and self.with_server_views is not None:
             others = [name for name in self.with_server_views.uploads if name != ITEMS]
             sent = [Sent(name, self.with_server_views.shared[name].count) for name in others]
+            sent += [Sent(BOUND, 1)] if BOUND in self.shared else []
             sent.append(Sent("gradients of views", views))
         return Disclosure(tuple(sent), "each" if each else "sum", self.tells_examples, tuple(told))
 
@@ -521,12 +534,16 @@ class ComposedAlgorithm(Algorithm):
         views = self._views_travel
         if views is not None:  # in the place of the table and of what makes the views
             assert self.with_server_views is not None
-            return views + sum(
-                self.with_server_views.shared[name].count
-                for name in self.with_server_views.uploads
-                if name != ITEMS
+            return (
+                views
+                + self._bits
+                + sum(
+                    self.with_server_views.shared[name].count
+                    for name in self.with_server_views.uploads
+                    if name != ITEMS
+                )
             )
-        sent = sum(self.shared[name].count for name in self.uploads)
+        sent = self._bits + sum(self.shared[name].count for name in self.uploads)
         whole = self.method.sync.guidance is not None or not self.uploads
         whole = whole or self.method.server.tables is not None
         return sent + (self._table.count if whole else 0)  # a personal table goes whole
@@ -548,8 +565,14 @@ class ComposedAlgorithm(Algorithm):
         if tables is not None:
             others = sum(self.shared[name].count for name in self.uploads)
             return tables.floats_down(self._table) + others
-        # what a penalty looks at was made by the server
-        return self.floats_up + sum(self.shared[name].count for name in self.method.sync.needs)
+        # what a penalty looks at was made by the server; an estimated bound is one number more
+        needs = sum(self.shared[name].count for name in self.method.sync.needs)
+        return self.floats_up + self._bits + needs
+
+    @property
+    def _bits(self) -> int:
+        """How many numbers a client sends for a bound that is estimated on the way."""
+        return 1 if BOUND in self.shared else 0
 
     @property
     def floats_once(self) -> int:

@@ -34,11 +34,11 @@ from tacit.core.algorithm import (
     Update,
 )
 from tacit.core.capabilities import defines
-from tacit.core.fit import CompositionError, LeaveOut
+from tacit.core.fit import CompositionError, LeaveOut, Use
 from tacit.core.parts import Transform
-from tacit.core.protection import Protection, clipped_rows, promised
+from tacit.core.protection import Protection, promised, row_factor
 from tacit.core.recency import Recency
-from tacit.core.types import Initializer, Params, Task, Upload
+from tacit.core.types import BOUND, Initializer, Params, Task, Upload
 from tacit.data.dataset import Modalities
 from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
@@ -143,7 +143,14 @@ class CustomMethod:
                 "is about sums",
                 LeaveOut(("private",)),
             )
-        return CustomAlgorithm(self, task)
+        algorithm = CustomAlgorithm(self, task)
+        if self.privacy is not None and self.privacy.quantile and algorithm.bound is not None:
+            raise CompositionError(
+                f"{type(self).__name__} bounds uploads by itself, so there is no quantile to "
+                "follow",
+                Use("take its own bound", "privacy.quantile", None),
+            )
+        return algorithm
 
     def shared(self, task: Task) -> dict[str, Initializer]:
         """What the server holds, its optimizer state included."""
@@ -204,7 +211,8 @@ class CustomAlgorithm(Algorithm):
 
     @cached_property
     def shared(self) -> dict[str, Initializer]:
-        return self.method.shared(self.task)
+        added = {} if self.protection is None else self.protection.shared
+        return {**self.method.shared(self.task), **added}
 
     @cached_property
     def private(self) -> dict[str, Initializer]:
@@ -220,7 +228,8 @@ class CustomAlgorithm(Algorithm):
 
     @cached_property
     def uploads(self) -> frozenset[str]:
-        return self.method.uploads(self.task)
+        added = () if self.protection is None else self.protection.shared
+        return self.method.uploads(self.task).union(added)
 
     @cached_property
     def history_parameters(self) -> frozenset[str]:
@@ -315,7 +324,8 @@ class CustomAlgorithm(Algorithm):
         return Draws(self.method.sampling, noise=noise, order=order)
 
     def broadcast(self, server: Params, user: Tensor) -> Params:
-        return self.method.broadcast(server, user)
+        added = {BOUND: server[BOUND]} if BOUND in self.shared else {}
+        return {**self.method.broadcast(_without_bound(server), user), **added}
 
     def update(
         self,
@@ -325,7 +335,8 @@ class CustomAlgorithm(Algorithm):
         data: ClientData,
         round_number: int,
     ) -> Update:
-        kept, sent = self.method.update(received, client.parameters, data, round_number)
+        given = _without_bound(received)
+        kept, sent = self.method.update(given, client.parameters, data, round_number)
         private = self.private.keys()
         leaks = sorted(
             (sent.keys() & private) | (sent.keys() - self.shared.keys() - received.keys())
@@ -341,28 +352,44 @@ class CustomAlgorithm(Algorithm):
                 f"{type(self.method).__name__} sends {unsaid[0]!r}, which its `uploads` does not "
                 "name; what clients send is declared there, so that it can be disclosed."
             )
-        if self.clips:
-            known = (data.history_H, data.real_H, self.task.n_items)
-            sent = clipped_rows(self.channel, sent, self.method.row_parameters, *known)
+        if self.clips and sent:
+            sent = self._clipped(sent, received, data)
         return Update(kept, Upload(data.history_H, sent))
 
+    def _clipped(self, sent: Params, received: Params, data: ClientData) -> Params:
+        """An upload within its bound, and the bit that goes with it."""
+        assert self.protection is not None
+        known = (data.history_H, data.real_H, self.task.n_items, self.protection.unit(received))
+        factor = row_factor(self.channel, sent, self.method.row_parameters, *known)
+        passed = {name: (factor * value.double()).to(value) for name, value in sent.items()}
+        if self.protection.estimates:
+            passed[BOUND] = self.protection.bit(factor)
+        return passed
+
     def absorbed(self, server: Params, user: Tensor, upload: Upload) -> Upload:
-        sent = self.method.absorb(server, user, upload.change)
-        same = sent.keys() == upload.change.keys() and all(
-            value is upload.change[name] for name, value in sent.items()
+        arrived = _without_bound(upload.change)
+        sent = self.method.absorb(_without_bound(server), user, arrived)
+        same = sent.keys() == arrived.keys() and all(
+            value is arrived[name] for name, value in sent.items()
         )
         if self.protection is not None and not same:
             raise TacitError(
                 f"{type(self.method).__name__} claims privacy, but its `absorb` changes single "
                 "uploads, which a server that sees sums cannot do; let `update` do that."
             )
-        return Upload(upload.item_R, sent)
+        return upload if self.protection is not None else Upload(upload.item_R, sent)
 
     def step(self, server: ServerState, total: Total, round_number: int) -> ServerState:
         # float64: what a server solves or decomposes must not depend on the devices' precision
-        before = {name: value.double() for name, value in server.parameters.items()}
+        before = {name: value.double() for name, value in _without_bound(server.parameters).items()}
         sums = {name: torch.from_numpy(np.asarray(value)) for name, value in total.sums.items()}
+        bits = sums.pop(BOUND, None)
         after = self.method.step(before, sums, total.clients, round_number)
+        if BOUND in self.shared:
+            after = {**after, BOUND: server.parameters[BOUND]}
+        if bits is not None and self.protection is not None:
+            known = (server.parameters[BOUND], float(bits), total.clients)
+            after[BOUND] = self.protection.next_bound(*known)
         if self.ranks_unseen:
             if not self.task.content:
                 raise TacitError(
@@ -377,7 +404,8 @@ class CustomAlgorithm(Algorithm):
         return self.method.reads_order or self.method.recency is not None
 
     def score(self, received: Params, client: ClientState, data: ClientData) -> Tensor:
-        return self.method.score(received, client.parameters, self.weighed(received, client, data))
+        given = _without_bound(received)
+        return self.method.score(given, client.parameters, self.weighed(given, client, data))
 
     def weighed(self, received: Params, client: ClientState, data: ClientData) -> ClientData:
         """What a client ranks from: its history, with recent items weighing more where asked."""
@@ -446,6 +474,13 @@ class CustomAlgorithm(Algorithm):
         if name in self.method.row_parameters:
             return value[0].numel() * self.task.n_items
         return value.numel()
+
+
+def _without_bound(parameters: Params) -> Params:
+    """What a method knows of: an estimated bound is the claim's, and not its own."""
+    if BOUND not in parameters:
+        return parameters
+    return {name: value for name, value in parameters.items() if name != BOUND}
 
 
 class LinearInHistory(Protocol):

@@ -370,6 +370,14 @@ def _check_claim(algorithm: ComposedAlgorithm) -> None:
         raise CompositionError(
             f"{type(method.sync).__name__} sends nothing, so there is nothing to guarantee", drop
         )
+    clips = [link for link in method.channel if link.order is not None]
+    if clips and method.privacy.quantile is not None:
+        raise CompositionError(
+            f"{type(clips[0]).__name__} in the channel bounds uploads, so there is no quantile to "
+            "follow",
+            _without(method, clips),
+            Use("take that bound", "privacy.quantile", None),
+        )
     noises = [link for link in method.channel if link.noisy]
     if noises:
         names = " and ".join(type(link).__name__ for link in noises)

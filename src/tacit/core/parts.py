@@ -370,6 +370,10 @@ class Transform(Part):
     bound: float | None = None  # the largest norm of an upload that passes it
     noisy: bool = False  # whether it is there to add noise, of whatever size
     keeps_bounds: bool = False  # whether an upload that was bounded before it stays so
+    # whether `factor` wants norms in units of the bound that the server estimates, and how far
+    # apart the two values of the bit are that a client then sends beside its upload
+    in_units: bool = False
+    bit_weight: float = 0.0
 
     @property
     def noise(self) -> Noise | None:

@@ -9,49 +9,72 @@ that a guarantee speaks of what runs and not of what was asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import cached_property
 
+import torch
 from torch import Tensor
 
 from tacit.core.algorithm import Bound
 from tacit.core.capabilities import defines
 from tacit.core.parts import Transform
 from tacit.core.registry import part
-from tacit.core.types import Params
+from tacit.core.types import BOUND, Initializer, Params
 from tacit.privacy.accounting import LARGEST, gaussian_epsilon, laplace_epsilon
 from tacit.privacy.guarantee import Guarantee, PrivacyRequest, View, sensitivity
 
-CLIP = 1.0  # the bound on uploads where neither the request nor the method names one
 DELTA = 1e-5  # at which Gaussian noise is told where nobody asked for another
+# Where uploads have no bound and nobody asks for one, it follows this quantile of their norms, and
+# begins at FIRST. After t estimates its logarithm moves by STEP / sqrt(t) times how far the share
+# of uploads within it is from the quantile: it finds norms of another size within a few rounds, and
+# settles as rounds go on. All three are ours, set by hand.
+QUANTILE, FIRST, STEP = 0.5, 1.0, 2.0
 
 
 @dataclass(frozen=True)
 class Protection:
     """What keeps a claim: each upload is bounded, and noise lies on what the adversary sees.
 
-    `bound` is the largest Euclidean norm of one upload, all its parameters together; with `clips`
-    uploads are clipped to it, else the method bounds them by itself. `releases` are the most in
-    which one user takes part; None as long as they are not planned.
+    `clip` is the link that bounds the Euclidean norm of an upload, all its parameters together;
+    None where uploads are bounded before, by `own`. `releases` are the most in which one user takes
+    part; None as long as they are not planned.
 
-    >>> found = Protection.of(PrivacyRequest(epsilon=8.0), own=None, releases=100)
-    >>> found.bound, found.clips, round(found.noise, 4)
-    (1.0, True, 6.0023)
+    >>> found = Protection.of(PrivacyRequest(epsilon=8.0, clip=1.0), own=None, releases=100)
+    >>> found.clip, round(found.noise, 4)
+    (Clip(bound=1.0, order=2), 6.0023)
     >>> Protection.of(PrivacyRequest(clip=2.0), own=1.0, releases=1).bound
     1.0
+    >>> Protection.of(PrivacyRequest(), own=None, releases=1).clip
+    QuantileClip(quantile=0.5, share=0.05)
     """
 
     request: PrivacyRequest
-    bound: float
-    clips: bool
+    own: float | None
+    clip: Transform | None
     releases: int | None
 
     @classmethod
     def of(cls, request: PrivacyRequest, own: float | None, releases: int | None) -> Protection:
         """The protection that a request means; `own` is the bound that uploads have already."""
+        if request.quantile is not None or (own is None and request.clip is None):
+            link = part("quantile_clip")(request.quantile or QUANTILE)
+            return cls(request, own, link, releases)
         if own is not None and (request.clip is None or request.clip >= own):
-            return cls(request, own, False, releases)
-        return cls(request, CLIP if request.clip is None else request.clip, True, releases)
+            return cls(request, own, None, releases)
+        return cls(request, own, part("clip")(request.clip), releases)
+
+    @property
+    def clips(self) -> bool:
+        """Whether single uploads are clipped."""
+        return self.clip is not None
+
+    @property
+    def bound(self) -> float:
+        """The largest norm of what one client adds to a sum, in units of an estimated bound."""
+        found = self.own if self.clip is None else self.clip.bound
+        assert found is not None
+        return found
 
     @property
     def noise(self) -> float:
@@ -65,8 +88,45 @@ class Protection:
     def links(self) -> tuple[Transform, ...]:
         """What it adds to the end of a channel."""
         noise = "gaussian" if self.request.view == "local" else "gaussian_sum"
-        clip = (part("clip")(self.bound),) if self.clips else ()
+        clip = () if self.clip is None else (self.clip,)
         return (*clip, part(noise)(self.noise))
+
+    # A bound that is estimated on the way
+
+    @property
+    def estimates(self) -> bool:
+        """Whether the bound follows a quantile of the norms."""
+        return self.clip is not None and self.clip.in_units
+
+    @cached_property
+    def shared(self) -> dict[str, Initializer]:
+        """What the server holds for it."""
+        return {BOUND: Initializer((2,))} if self.estimates else {}
+
+    def unit(self, shared: Mapping[str, Tensor]) -> float:
+        """The bound that is estimated now, in whose units norms and noise are; 1 where none is."""
+        if not self.estimates:
+            return 1.0
+        return (self.request.clip or FIRST) * math.exp(float(shared[BOUND][0]))
+
+    def bit(self, factor: Tensor) -> Tensor:
+        """What clients send beside their uploads, of which so much passed the clip."""
+        assert self.clip is not None
+        return self.clip.bit_weight * ((factor >= 1).to(factor) - 0.5)
+
+    def next_bound(self, value: Tensor, total: float, clients: int) -> Tensor:
+        """The estimate after one more exchange, from the noisy sum of the bits.
+
+        >>> found = Protection.of(PrivacyRequest(), own=None, releases=1)
+        >>> nobody_within = -0.5 * found.clip.bit_weight * 10
+        >>> found.next_bound(torch.zeros(2), nobody_within, clients=10).tolist()
+        [1.0, 1.0]
+        """
+        assert self.clip is not None
+        within = min(max(total / (self.clip.bit_weight * clients) + 0.5, 0.0), 1.0)
+        wanted, count = self.request.quantile or QUANTILE, float(value[1]) + 1.0
+        moved = float(value[0]) - STEP / math.sqrt(count) * (within - wanted)
+        return torch.tensor([moved, count]).to(value)
 
 
 def vouched_bound(link: Transform) -> Bound | None:
@@ -108,7 +168,9 @@ def promised(
     for link in channel:
         bound = vouched_bound(link)
         noise = link.noise if defines(link, "add_noise", "noise") else None
-        if bound is not None:
+        if bound is not None and link.in_units:  # what was bounded before is in other units
+            bounds = {bound.norm: bound.value}
+        elif bound is not None:
             bounds[bound.norm] = min(bound.value, bounds.get(bound.norm, math.inf))
         elif noise is not None:
             view: View = "local" if noise.on == "upload" else "secure_sum"
@@ -142,41 +204,38 @@ def _laplace(view: View, bound: float | None, noise: float, releases: int) -> Gu
     return Guarantee.laplace(view, bound, noise, releases)
 
 
-def clipped_rows(
+def row_factor(
     channel: Sequence[Transform],
     change: Params,
     by_row: Set[str],
     history_H: Tensor,
     real_H: Tensor,
     n_items: int,
-) -> Params:
-    """One client's upload after the clips of a channel, over all its parameters together.
+    unit: float = 1.0,
+) -> Tensor:
+    """How much of one client's upload passes the clips of a channel, over all its parameters
+    together.
 
     Those in `by_row` hold one row for each entry of the history. Entries that only fill it up count
     for nothing, and rows of an item that stands there twice fall together, as they do in a sum.
 
-    >>> import torch
     >>> from tacit.parts.channel import Clip
     >>> rows, twice = {"items": torch.tensor([[3.0], [1.0], [9.0]])}, torch.tensor([5, 5, 0])
     >>> real_H = torch.tensor([1.0, 1.0, 0.0])
-    >>> clipped_rows((Clip(2.0),), rows, {"items"}, twice, real_H, 6)["items"].flatten().tolist()
-    [1.5, 0.5, 4.5]
+    >>> row_factor((Clip(2.0),), rows, {"items"}, twice, real_H, 6).item()
+    0.5
     """
-    clips = [link for link in channel if link.order is not None]
-    if not clips or not change:
-        return change
     whole = {name: value.double() for name, value in change.items()}
     for name in by_row & change.keys():
         row_HE = whole[name].reshape(len(history_H), -1) * real_H[:, None].double()
         table_IE = row_HE.new_zeros(n_items, row_HE.shape[1])
         whole[name] = table_IE.index_add(0, history_H, row_HE)
     factor = real_H.new_ones(()).double()
-    for link in clips:
-        parts = [(factor * value).abs() for value in whole.values()]
-        if link.order == 1:
-            norm = sum((value.sum() for value in parts[1:]), parts[0].sum())
-        else:
-            squares = [value.square().sum() for value in parts]
-            norm = sum(squares[1:], squares[0]).sqrt()
-        factor = factor * link.factor(norm)
-    return {name: (factor * value.double()).to(value) for name, value in change.items()}
+    for link in channel:
+        if link.order is None:
+            continue
+        sizes = [value.abs() if link.order == 1 else value.square() for value in whole.values()]
+        length = torch.stack([size.sum() for size in sizes]).sum()
+        norm = factor * (length if link.order == 1 else length.sqrt())
+        factor = factor * link.factor(norm / unit if link.in_units else norm)
+    return factor

@@ -23,6 +23,9 @@ Params = dict[str, Tensor]
 
 ITEMS = "items"  # the global item table, (I, D), shared
 OWN_ITEMS = "items.own"  # a client's dense personal table, (I, D), private
+# Under a claim whose bound is estimated: its logarithm, and how often it was estimated. Clients
+# receive it, and send a bit for it.
+BOUND = "privacy.bound"
 
 
 CONTENT = "content."  # content.text, content.image: what the server knows of items, constant

@@ -15,7 +15,7 @@ from tacit.core.algorithm import Total
 from tacit.core.capabilities import is_plain_descent, stacked_optimizer_state, steps_entrywise
 from tacit.core.client import upload_factor
 from tacit.core.compose import ComposedAlgorithm
-from tacit.core.types import HISTORY_WEIGHT, OF_HISTORY, Batch, Params
+from tacit.core.types import BOUND, HISTORY_WEIGHT, OF_HISTORY, Batch, Params
 from tacit.data.batches import BlockDraws
 from tacit.engines.accelerators import block_claim
 from tacit.engines.accelerators.blocks import Block
@@ -78,8 +78,12 @@ def send(run: BlockRun, totals: Total, weight_B: np.ndarray) -> None:
         start = run.shared[name].index_select(0, run.item_BR.view(-1))
         moved_BRD = run.rows[name] - start.view_as(run.rows[name])
         change[name] = moved_BRD * _real_rows(run)[..., None].to(run.device)
-    factor_B = upload_factor(run.algorithm.channel, change, batch_dims=1)
+    protection = run.algorithm.protection
+    unit = 1.0 if protection is None else protection.unit(run.shared)
+    factor_B = upload_factor(run.algorithm.channel, change, batch_dims=1, unit=unit)
     weight = torch.from_numpy(weight_B).to(run.device)
+    if protection is not None and protection.estimates and factor_B is not None:
+        totals.add(BOUND, (weight * protection.bit(factor_B)).sum().cpu().numpy())
     for name, value in change.items():
         scaled = value.double()
         spread = [1] * (value.dim() - 1)

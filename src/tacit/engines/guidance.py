@@ -8,11 +8,11 @@ from __future__ import annotations
 import numpy as np
 import torch
 
-from tacit.core.algorithm import Total
+from tacit.core.algorithm import TABLES, Exchange, Total
 from tacit.core.client import fit_gates, mix_tables, upload_factor
 from tacit.core.compose import ComposedAlgorithm
 from tacit.core.parts import Guided
-from tacit.core.types import ITEMS, OWN_ITEMS
+from tacit.core.types import BOUND, ITEMS, OWN_ITEMS
 from tacit.data.batches import BlockDraws, counted, draw_block, history_of_block
 from tacit.data.sampling import samples_per_user
 from tacit.data.views import TrainView
@@ -27,7 +27,9 @@ _BLOCK_BYTES = 64 * 2**20  # of one block's tables, while they are mixed
 
 def gather_tables(algorithm: ComposedAlgorithm, train: TrainView, state: State) -> Total:
     """The sum over all users of how their tables differ from the last global one."""
-    total = Total.zeros({ITEMS: algorithm.shared[ITEMS].shape})
+    total = Total.zeros(algorithm.summed(Exchange(TABLES)))
+    protection = algorithm.protection
+    unit = 1.0 if protection is None else protection.unit(state.shared)
     own_UID, table_ID = state.private[OWN_ITEMS], state.shared[ITEMS]
     for user_B in _blocks(algorithm, train, state, block=64):
         weight_B = weights_of(algorithm, train, user_B)
@@ -35,7 +37,11 @@ def gather_tables(algorithm: ComposedAlgorithm, train: TrainView, state: State) 
         total.clients += len(user_B)
         if any(link.order is not None for link in algorithm.channel):
             change_BID = own_UID[torch.from_numpy(user_B)] - table_ID
-            factor_B = upload_factor(algorithm.channel, {ITEMS: change_BID}, batch_dims=1)
+            known = (algorithm.channel, {ITEMS: change_BID})
+            factor_B = upload_factor(*known, batch_dims=1, unit=unit)
+            if protection is not None and protection.estimates and factor_B is not None:
+                bit_B = protection.bit(factor_B).cpu().numpy()
+                total.add(BOUND, (weight_B * bit_B).sum())
             weight_B *= 1.0 if factor_B is None else factor_B.cpu().numpy()
         if own_UID.is_cuda:
             change_BID = (own_UID[torch.from_numpy(user_B)] - table_ID).double()

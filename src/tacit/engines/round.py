@@ -16,7 +16,7 @@ from tacit.core.algorithm import TRAIN, Algorithm, Exchange, ServerState, Total
 from tacit.core.capabilities import aggregates_in_place
 from tacit.core.compose import ComposedAlgorithm
 from tacit.core.parts import TableRule
-from tacit.core.types import ITEMS, OWN_ITEMS, EnginePath, Params
+from tacit.core.types import BOUND, ITEMS, OWN_ITEMS, EnginePath, Params
 from tacit.data.views import TrainView
 from tacit.engines.participation import Participants, everybody
 from tacit.engines.state import State, first_values
@@ -74,7 +74,7 @@ def play_round(
         # a server that waits in vain has nothing to do; one that waits for nobody may go on
         if not (total.clients if exchange.sends else algorithm.steps_alone):
             continue
-        _add_noise(algorithm, total, seed, number, exchange)
+        _add_noise(algorithm, state, total, seed, exchange)
         if step is not None:
             step(total, number)
             continue
@@ -124,14 +124,20 @@ def weights_of(algorithm: Algorithm, train: TrainView, user_B: np.ndarray) -> np
 
 
 def _add_noise(
-    algorithm: Algorithm, total: Total, seed: int, round_number: int, exchange: Exchange
+    algorithm: Algorithm, state: State, total: Total, seed: int, exchange: Exchange
 ) -> None:
     """The channel's noise on all sums that have passed none yet."""
+    number, unit = state.round_number + 1, _unit(algorithm, state)
     for name, value in total.sums.items():
         if name not in total.noised:
-            total.sums[name] = with_noise(
-                algorithm, name, value, total.clients, seed, round_number, exchange.name
-            )
+            known = (algorithm, name, value, total.clients, seed, number, exchange.name)
+            # the bits for a bound are in units of it already
+            total.sums[name] = with_noise(*known, unit=1.0 if name == BOUND else unit)
+
+
+def _unit(algorithm: Algorithm, state: State) -> float:
+    """In what units the noise of a claim is: those of the bound that is estimated now."""
+    return 1.0 if algorithm.protection is None else algorithm.protection.unit(state.shared)
 
 
 def with_noise(
@@ -142,6 +148,7 @@ def with_noise(
     seed: int,
     round_number: int,
     exchange: str = TRAIN,
+    unit: float = 1.0,
 ) -> np.ndarray:
     """The sum of a parameter after the channel's noise.
 
@@ -158,9 +165,11 @@ def with_noise(
         purpose, stream = streams.PRIVATE_NOISE, f"{exchange}:{name}"
     # one generator for the whole chain: two links must not draw the same noise
     generator = streams.numpy_generator(seed, purpose, round_number, streams.name_of(stream))
+    if unit != 1.0:
+        total = total / unit
     for link in algorithm.channel:
         total = link.add_noise(total, clients, generator)
-    return total
+    return total if unit == 1.0 else total * unit
 
 
 def _read_tables(
@@ -244,7 +253,8 @@ def train_on_views(
     back_IW = total.sums.pop(ITEMS)
     if encoder.placement == "server":  # what a client sends is the gradient of the views
         number = state.round_number + 1
-        back_IW = with_noise(algorithm, ITEMS, back_IW, total.clients, seed, number)
+        unit = _unit(algorithm, state)
+        back_IW = with_noise(algorithm, ITEMS, back_IW, total.clients, seed, number, unit=unit)
         total.noised = frozenset(making)
     gradients = torch.autograd.grad(
         view_IW, list(free.values()), torch.from_numpy(back_IW).to(view_IW), allow_unused=True

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from torch import Tensor
@@ -11,6 +11,10 @@ from torch import Tensor
 from tacit.core.algorithm import Noise
 from tacit.core.parts import Transform
 from tacit.core.registry import register
+from tacit.errors import TacitError, argument
+
+if TYPE_CHECKING:
+    from tacit.core.method import Method
 
 # The plain channel: every row of every shared parameter, as it is.
 
@@ -63,6 +67,64 @@ class Clip(Transform):
 
     def interpretation(self) -> str:
         return f"upload clipped to L{self.order} norm {self.bound:g}"
+
+
+# Bound the norm by a quantile of all norms, which is estimated on the way.
+
+
+@register("quantile_clip")
+@dataclass(frozen=True)
+class QuantileClip(Transform):
+    """Scale an upload down to an estimate of a quantile of all norms. The server holds the estimate
+    and devices receive it; `factor` sees norms in units of it.
+
+    Beside its upload a device sends one bit, whether its norm was within: +w/2 or -w/2 in the same
+    units, where w makes the bit's part of the squared bound `share`. So the bit is one more entry
+    of the upload, with the same noise, and the bound is that of both together.
+
+    >>> link = QuantileClip(share=0.05)
+    >>> round(link.bound, 4), round((1 + (link.bit_weight / 2) ** 2) ** 0.5, 4)
+    (1.026, 1.026)
+    """
+
+    quantile: float = 0.5
+    share: float = 0.05
+
+    entrywise = True
+    in_units = True
+
+    @property
+    def order(self) -> int:
+        return 2
+
+    @property
+    def bound(self) -> float:  # type: ignore[override]
+        return float(1.0 / np.sqrt(1.0 - self.share))
+
+    @property
+    def bit_weight(self) -> float:  # type: ignore[override]
+        """How far apart the two values of the bit are."""
+        return float(2.0 * np.sqrt(self.share / (1.0 - self.share)))
+
+    @property
+    def gives(self) -> frozenset[str]:
+        return frozenset({"bounded_norm"})
+
+    def check(self, method: Method) -> None:
+        raise TacitError(
+            "QuantileClip needs a server that estimates its bound, which a claim of privacy "
+            f"brings; use Clip, or {argument('plugins', 'private:quantile=0.5')}."
+        )
+
+    def factor(self, norm: Tensor) -> Tensor:
+        return (1.0 / norm.clamp(min=1e-30)).clamp(max=1.0)
+
+    def interpretation(self) -> str:
+        return (
+            f"upload clipped to an estimate of the {self.quantile:g} quantile of all norms, for "
+            f"which a client sends one bit; {100 * self.share:g} % of the squared budget are the "
+            "bit's, and bound and noise are in units of the estimate"
+        )
 
 
 # Gaussian noise on every entry of an upload.

@@ -33,8 +33,10 @@ def private(
     view: Literal["local", "secure_sum"] = "secure_sum",
     clip: float | None = None,
     selection: Literal["last", "uncovered"] = "last",
+    quantile: float | None = None,
 ) -> Any:
-    """The method with (epsilon, delta) privacy of users asked for.
+    """The method with (epsilon, delta) privacy of users asked for. `clip` bounds the norm of an
+    upload; with `quantile`, or where nothing else bounds it, the bound is estimated on the way.
 
     Clients count alike: a weight by the size of a history would tell that size. Closed forms bound
     what a client adds by themselves, some as another method, and try one setting unless
@@ -53,7 +55,7 @@ def private(
             "`privacy`",
             LeaveOut(("private",)),
         )
-    request = PrivacyRequest(epsilon, delta, view, clip, selection)
+    request = PrivacyRequest(epsilon, delta, view, clip, selection, quantile)
     parts = method.composed
     if parts is None:
         return method.protected(request)  # type: ignore[union-attr]

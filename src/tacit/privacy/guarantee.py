@@ -59,9 +59,11 @@ def sensitivity(view: View, bound: float) -> float:
 class PrivacyRequest:
     """What a user asks for: a budget, a view, and how contributions are bounded.
 
-    `clip` is the largest norm of one upload; None takes the method's own bound. `selection` says
-    what happens to the choice of a round or a setting: "last" takes the last one, which looks at
-    nobody; "uncovered" lets validation choose, which the guarantee then does not cover.
+    `clip` is the largest norm of one upload. With a `quantile` the bound follows that quantile of
+    the norms, as one noisy bit of each client estimates it, and begins at `clip`. Without either a
+    method's own bound is taken, or the median where it has none. `selection` says what happens to
+    the choice of a round or a setting: "last" takes the last one, which looks at nobody;
+    "uncovered" lets validation choose, which the guarantee then does not cover.
 
     >>> PrivacyRequest(epsilon=8.0).view
     'secure_sum'
@@ -72,6 +74,7 @@ class PrivacyRequest:
     view: Literal["local", "secure_sum"] = "secure_sum"
     clip: float | None = None
     selection: Literal["last", "uncovered"] = "last"
+    quantile: float | None = None
 
     def __post_init__(self) -> None:
         require_epsilon(self.epsilon)
@@ -84,6 +87,10 @@ class PrivacyRequest:
         if self.clip is not None and not 0 < self.clip < math.inf:
             raise TacitError(
                 f"clip is {shown(self.clip)}; it must be above 0 and finite, or left out."
+            )
+        if self.quantile is not None and not 0 < self.quantile < 1:
+            raise TacitError(
+                f"quantile is {shown(self.quantile)}; it must lie between 0 and 1, or be left out."
             )
 
     def noise(self, bound: float, releases: int) -> float:
@@ -104,7 +111,9 @@ class Guarantee:
     view: View
     mechanism: Mechanism
     norm: Literal[1, 2]
-    bound: float  # the largest norm of what one user adds to a release
+    # The largest norm of what one user adds to a release. Where a bound is estimated on the way,
+    # this, the sensitivity and the noise are in units of it.
+    bound: float
     sensitivity: float
     noise: float  # on what the adversary sees: standard deviation, or scale of Laplace noise
     releases: int

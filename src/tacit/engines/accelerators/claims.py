@@ -16,10 +16,10 @@ import numpy as np
 from tacit.core.capabilities import is_plain_descent, overrides
 from tacit.core.compose import ComposedAlgorithm
 from tacit.core.method import Method
-from tacit.core.parts import Backbone, Sync
+from tacit.core.parts import Backbone, Sync, Transform
 from tacit.core.types import Params
 from tacit.parts.backbones import DotProduct, LinearHead
-from tacit.parts.channel import Clip
+from tacit.parts.channel import Clip, QuantileClip
 from tacit.parts.contrast import GroupKept
 from tacit.parts.guidance import AdaptiveGuidance
 from tacit.parts.items import IdOnly
@@ -27,6 +27,7 @@ from tacit.parts.local import Alternate, Joint, Reconstruct
 from tacit.parts.objectives import BinaryCrossEntropy
 from tacit.parts.sync import Anchored, Isolated, Proximal, Replace
 
+CLIPS: tuple[type, ...] = (Clip, QuantileClip)
 LINEAR: tuple[type, ...] = (DotProduct, LinearHead)  # perceptrons: see `FlatNetwork.of`
 FUSED_SYNC: tuple[type, ...] = (Replace, Isolated, AdaptiveGuidance, Anchored)
 FUSED_LOCAL: tuple[type, ...] = (Joint, Alternate, Reconstruct)
@@ -106,7 +107,7 @@ class OnePass:
     """What the kernels that play a client's whole round look at, beside the scorer."""
 
     loss: BinaryCrossEntropy
-    clip: Clip | None
+    clip: Transform | None
     anchor: Anchored | None
     name: ClassVar[str] = "one pass"
 
@@ -133,10 +134,9 @@ def one_pass(algorithm: ComposedAlgorithm) -> Claim[OnePass]:
     if len(clips) > 1:
         return Claim(None, "the channel has more than one clip")
     for link in clips:
-        if type(link) is not Clip:
+        if type(link) not in CLIPS:
             return Claim(None, f"{type(link).__name__} bounds uploads in its own way")
-    clip = next((link for link in algorithm.channel if type(link) is Clip), None)
-    return Claim(OnePass(method.objective, clip, anchor))
+    return Claim(OnePass(method.objective, clips[0] if clips else None, anchor))
 
 
 def why_not_plain(method: Method, *, items: bool = True) -> str | None:

@@ -237,6 +237,8 @@ def train_linear(chunk, turns, steps, tables, pull, count_N, scorer, bound, tune
         factor = 1.0
         if bound.order > 0 and not tables.has_own:  # an own table has no global one beside it
             factor = clip_factor(length_of_change(client, count, tables, bound.order), bound)
+        if factor >= 1.0 and turns.weight_P[k] != 0.0:
+            sums.within_C[chunk] += 1.0
         factor *= turns.weight_P[k]
         if not tables.has_own and factor != 0.0:
             add_changes(sums.change_CID[chunk], factor, client, count, tables, done, pull)

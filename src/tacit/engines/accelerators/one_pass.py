@@ -15,11 +15,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+import torch
 
 from tacit.compiled import compiled
 from tacit.core.algorithm import Total
 from tacit.core.compose import ComposedAlgorithm
-from tacit.core.types import ITEMS, Phase
+from tacit.core.parts import Transform
+from tacit.core.types import BOUND, ITEMS, Phase
 from tacit.data.views import TrainView
 from tacit.engines.accelerators.claims import OnePass
 from tacit.engines.accelerators.logistic import FAST, Logistic, Rates, scale_to
@@ -92,6 +94,7 @@ class Sums(NamedTuple):
     change_CID: np.ndarray
     network_CN: np.ndarray
     loss_C: np.ndarray
+    within_C: np.ndarray  # how many uploads that arrive are within their bound
 
 
 class Rows(NamedTuple):
@@ -265,7 +268,8 @@ class Round:
         tables = tables_of(algorithm, state)
         kind = tables.own_UID.dtype
         shape = (1, 1, 1) if tables.has_own else (queue.chunks, n_items, method.backbone.dim)
-        sums = Sums(np.zeros(shape), np.zeros((queue.chunks, parameters)), np.zeros(queue.chunks))
+        networks_CN = np.zeros((queue.chunks, parameters))
+        sums = Sums(np.zeros(shape), networks_CN, np.zeros(queue.chunks), np.zeros(queue.chunks))
         pull = None
         if claimed.anchor is not None:
             pull, steps_P = _pull(claimed.anchor, algorithm, state, queue)
@@ -285,7 +289,7 @@ class Round:
             ),
             tables,
             pull,
-            Bound(0, 0.0) if clip is None else Bound(clip.order, clip.bound),
+            _bound(algorithm, clip, state),
             Tuned.of(state.tuned, kind),
             sums,
             None if method.recency is None else method.recency.of_positives(train).astype(kind),
@@ -296,7 +300,24 @@ class Round:
         totals = self.queue.totals(self.sums.loss_C)
         if not self.tables.has_own:
             totals.sums[ITEMS] += in_order(self.sums.change_CID)
+        protection = self.queue.algorithm.protection
+        if protection is not None and protection.estimates:
+            within, beyond = protection.bit(torch.tensor([1.0, 0.0], dtype=torch.float64)).tolist()
+            inside, arrived = self.sums.within_C.sum(), np.count_nonzero(self.queue.weight_P)
+            totals.add(BOUND, np.asarray(within * inside + beyond * (arrived - inside)))
         return totals
+
+
+def _bound(algorithm: ComposedAlgorithm, clip: Transform | None, state: State) -> Bound:
+    """The clip of uploads in the numbers of this round."""
+    if clip is None:
+        return Bound(0, 0.0)
+    assert clip.order is not None
+    assert clip.bound is not None
+    if not clip.in_units:
+        return Bound(clip.order, clip.bound)
+    assert algorithm.protection is not None
+    return Bound(clip.order, algorithm.protection.unit(state.shared))
 
 
 def tables_of(algorithm: ComposedAlgorithm, state: State) -> Tables:

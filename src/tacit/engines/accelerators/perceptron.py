@@ -248,6 +248,8 @@ def train_perceptron(chunk, turns, steps, tables, pull, count_N, networks, bound
                     change = np.float64(net[i] - start[i])
                     length += change * change if bound.order == 2 else abs(change)
             factor = clip_factor(length, bound)
+        if factor >= 1.0 and turns.weight_P[k] != 0.0:
+            sums.within_C[chunk] += 1.0
         factor *= turns.weight_P[k]
         if not tables.has_own and factor != 0.0:
             add_changes(sums.change_CID[chunk], factor, client, count, tables, done, pull)
