@@ -64,6 +64,7 @@ class Row:
 
     name: str
     method: str
+    preset: str = "paper"
     plugins: tuple[str, ...] = ()
     sets: Overrides = ()
     on: tuple[tuple[str, Overrides], ...] = ()  # (dataset, sets)
@@ -227,6 +228,7 @@ class Place:
             row.method,
             data=data.loaded,
             protocol=(table.paper or "clean") if paper else "clean",
+            preset=row.preset,
             plugins=row.plugins,
             rounds=row.search_rounds if search else row.rounds,
             seed=seed,

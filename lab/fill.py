@@ -150,6 +150,7 @@ class Filling:
     published: Path | None = None
     publish: Path | None = None
     callbacks: Callbacks = ()
+    render: Callable[[Table, Results, Path], str] = as_markdown
     report: Callable[[str], None] = _silent
     clock: Callable[[], float] = time.monotonic
 
@@ -293,7 +294,7 @@ class Filling:
     def _write(self) -> None:
         results = self.results
         results.title, results.seeds = self.table.title, self.seeds
-        text = as_markdown(self.table, results, self.out)
+        text = self.render(self.table, results, self.out)
         for folder in (self.out, self.publish):
             if folder is not None:
                 results.write(folder / results.path.name)

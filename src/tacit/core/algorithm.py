@@ -59,6 +59,8 @@ class Exchange:
     name: str = TRAIN
     everybody: bool = False  # all users with data, whatever the participation of the round
     sends: bool = True
+    # what clients send, where exchanges differ in that; None: all that the method uploads
+    parameters: frozenset[str] | None = None
 
 
 @dataclass(frozen=True)
@@ -69,10 +71,15 @@ class Declared:
 
 
 class Bound(NamedTuple):
-    """A bound on a norm: 1 for the sum of absolute values, 2 for the Euclidean one."""
+    """A bound on a norm: 1 for the sum of absolute values, 2 for the Euclidean one.
+
+    With `together` it bounds all uploads of one client over a whole run, as if they were one
+    vector: a release that comes in parts, however the parts share the bound.
+    """
 
     norm: int
     value: float
+    together: bool = False
 
 
 class Noise(NamedTuple):

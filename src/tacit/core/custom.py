@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from tacit.core.algorithm import (
+    TRAIN,
     Algorithm,
     Bound,
     ClientData,
@@ -83,6 +84,10 @@ class CustomMethod:
         """The parameters that clients may send; the disclosure names them all. Without a word of
         its own a method may send every shared one."""
         return frozenset(self.shared(task))
+
+    def sent_in(self, round_number: int) -> frozenset[str] | None:
+        """What clients send in a round, where rounds differ; None: the same in all that send."""
+        return None
 
     @property
     def sends_private(self) -> frozenset[str]:
@@ -262,7 +267,14 @@ class CustomAlgorithm(Algorithm):
         if self.method.privacy is None:
             return None
         own = None if self.bound is None else self.bound.value
-        return Protection.of(self.method.privacy, own, self.task.releases)
+        found = Protection.of(self.method.privacy, own, self.task.releases)
+        return replace(found, releases=self._counted(found))
+
+    def _counted(self, found: Protection) -> int | None:
+        """How many releases noise is made for: one, where a bound holds for all of them together
+        and no clip of single uploads takes its place."""
+        whole = self.bound is not None and self.bound.together and not found.clips
+        return min(found.releases, 1) if whole and found.releases is not None else found.releases
 
     @property
     def clips(self) -> bool:
@@ -276,7 +288,9 @@ class CustomAlgorithm(Algorithm):
     def guarantee(self, releases: int) -> Guarantee | None:
         if self.protection is None or self.method.reads == "each" or not releases:
             return None
-        return promised(self.channel, self.bound, releases, self.protection.request.delta)
+        counted = self._counted(replace(self.protection, releases=releases))
+        assert counted is not None
+        return promised(self.channel, self.bound, counted, self.protection.request.delta)
 
     # Behaviours that are written once more for speed, where the method's own class wrote both
 
@@ -309,6 +323,10 @@ class CustomAlgorithm(Algorithm):
         """The method, where its server can step in place."""
         written = defines(self.method, "step_in_place", "step") and not self.ranks_unseen
         return self.method if written else None  # type: ignore
+
+    def exchanges(self, round_number: int) -> tuple[Exchange, ...]:
+        sends, sent = self.method.sends(round_number), self.method.sent_in(round_number)
+        return (Exchange(TRAIN, sends=sends, parameters=sent if sends else None),)
 
     def sends(self, round_number: int) -> bool:
         return self.method.sends(round_number)
@@ -432,7 +450,7 @@ class CustomAlgorithm(Algorithm):
         sent = tuple(
             Sent(
                 name,
-                self._count(name, change[name]) if name in change else self.shared[name].count,
+                self._numbers(name, change),
                 name in method.row_parameters and not hidden,
                 name in method.sends_private,
             )
@@ -448,12 +466,25 @@ class CustomAlgorithm(Algorithm):
         """From what `broadcast` and `update` really return, in rounds that send. Rows count as
         whole tables: which rows are there would tell the history."""
         one = sample()
-        up = width * sum(self._count(*sent) for sent in one.update.upload.change.items())
+        change = one.update.upload.change
         down = width * sum(self._count(*came) for came in one.received.items())
         kept = width * sum(self._count(*own) for own in one.client.parameters.items())
-        sending = (n for n in range(1, len(participants) + 1) if self.sends(n))
-        exchanges = sum(participants[number - 1] for number in sending)
-        return Traffic(up, down, exchanges, exchanges * (up + down), down + kept)
+
+        def numbers(names: frozenset[str]) -> int:
+            return sum(self._numbers(name, change) for name in names)
+
+        sending = [n for n in range(1, len(participants) + 1) if self.sends(n)]
+        sent = {n: self.method.sent_in(n) for n in sending}
+        named = {n: frozenset(change) if names is None else names for n, names in sent.items()}
+        exchanges = sum(participants[n - 1] for n in sending)
+        ever = frozenset[str]().union(*named.values()) if named else frozenset(change)
+        up = width * numbers(ever)
+        all_up = width * sum(participants[n - 1] * numbers(named[n]) for n in sending)
+        return Traffic(up, down, exchanges, all_up + exchanges * down, down + kept)
+
+    def _numbers(self, name: str, change: Params) -> int:
+        """How many numbers an uploaded parameter has, as it was sent or else as it is declared."""
+        return self._count(name, change[name]) if name in change else self.shared[name].count
 
     def _count(self, name: str, value: Tensor) -> int:
         return math.prod(self._shape(name, value))
@@ -474,10 +505,10 @@ class CustomAlgorithm(Algorithm):
         if not exchange.sends:
             return {}
         change = sample().update.upload.change
-        return {
-            name: Parcel.of(self._shape(name, change[name]), width)
-            for name in sorted(self.uploads & change.keys())
-        }
+        names = change.keys() if exchange.parameters is None else exchange.parameters
+        declared = {name: init.shape for name, init in self.shared.items()}
+        shapes = declared | {name: self._shape(name, value) for name, value in change.items()}
+        return {name: Parcel.of(shapes[name], width) for name in sorted(self.uploads & names)}
 
     def downloaded(
         self, exchange: Exchange, sample: Callable[[], Sample], width: int

@@ -10,7 +10,7 @@ metrics or losses of a report are the experimenter's own view: neither is a mess
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -130,20 +130,26 @@ class Ledger:
         crossings: list[Crossing] = []
         sent_U = np.zeros(algorithm.task.n_users, dtype=np.int64)
         readers = _server(disclosed, guarantee)
+        up: dict[tuple[Exchange, str, Parcel], np.ndarray] = {}
+        down: dict[tuple[str, str, Parcel], np.ndarray] = {}
         for exchange, times_U in counts.items():
-            up = algorithm.uploaded(exchange, sample, width)
-            if up:
-                sent_U += times_U
-            crossings += [
-                _up(algorithm, exchange, name, parcel, times_U, readers, disclosed, sample)
-                for name, parcel in up.items()
-            ]
-        for exchange, times_U in counts.items():
-            down = algorithm.downloaded(exchange, sample, width)
-            crossings += [
-                _down(algorithm, exchange.name, name, parcel, times_U)
-                for name, parcel in down.items()
-            ]
+            uploaded = algorithm.uploaded(exchange, sample, width)
+            sent_U += times_U if uploaded else 0
+            # rounds that send other parameters are the same exchange for those that they share
+            same = replace(exchange, parameters=None)
+            for name, parcel in uploaded.items():
+                up[same, name, parcel] = up.get((same, name, parcel), 0) + times_U
+            for name, parcel in algorithm.downloaded(exchange, sample, width).items():
+                key = (exchange.name, name, parcel)
+                down[key] = down.get(key, 0) + times_U
+        crossings += [
+            _up(algorithm, exchange, name, parcel, times_U, readers, disclosed, sample)
+            for (exchange, name, parcel), times_U in up.items()
+        ]
+        crossings += [
+            _down(algorithm, exchange, name, parcel, times_U)
+            for (exchange, name, parcel), times_U in down.items()
+        ]
         once_U = np.zeros_like(sent_U)
         once_U[everybody] = 1
         crossings += [

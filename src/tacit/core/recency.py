@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from tacit.core.registry import register
+from tacit.data.protocol import added_later
 from tacit.data.views import History, TrainView
 from tacit.errors import TacitError, shown
 
@@ -34,14 +35,19 @@ class Recency:
     half, the double, four times as much, and none: the one that ranks its latest items best from
     those before them, with the received model. Nothing is sent.
 
+    With a `floor` weights fall towards it and not to 0.
+
     >>> Recency(half_life=2.0).of_ages(np.array([0, 2, 4])).tolist()
     [1.0, 0.5, 0.25]
     """
 
     half_life: float = 4.0
     per_user: bool = False
+    floor: float = added_later(0.0)
 
     def __post_init__(self) -> None:
+        if not 0 <= self.floor < 1:
+            raise TacitError(f"floor is {shown(self.floor)}; it is at least 0 and below 1.")
         if not self.half_life > 0:
             raise TacitError(
                 f"half_life is {shown(self.half_life)}; it is a number of items above 0."
@@ -50,7 +56,8 @@ class Recency:
     def decay(self, age_H: Tensor, half_life: Tensor) -> Tensor:
         """How much items count after which `age_H` others came. All weights are made here, so a
         subclass that wants others overrides this and nothing else."""
-        return (-age_H / half_life).exp2()
+        weight_H = (-age_H / half_life).exp2()
+        return weight_H if self.floor == 0 else self.floor + (1 - self.floor) * weight_H
 
     def of_ages(self, age_H: np.ndarray) -> np.ndarray:
         """The weight of items after which `age_H` others came."""

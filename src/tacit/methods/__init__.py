@@ -27,11 +27,13 @@ if TYPE_CHECKING:
     from tacit.methods.content import cs_fcf as cs_fcf
     from tacit.methods.content import cs_fedncf as cs_fedncf
     from tacit.methods.content import fedvbpr as fedvbpr
+    from tacit.methods.controls import FedPop as FedPop
     from tacit.methods.controls import MeanProfile as MeanProfile
     from tacit.methods.controls import Popularity as Popularity
     from tacit.methods.controls import RandomOrder as RandomOrder
     from tacit.methods.controls import UnseenFirst as UnseenFirst
     from tacit.methods.controls import local_only as local_only
+    from tacit.methods.dpals import DpAls as DpAls
     from tacit.methods.factorisation import fcf as fcf
     from tacit.methods.factorisation import fedavg as fedavg
     from tacit.methods.factorisation import fedmf as fedmf
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from tacit.methods.sequence_models import SasRec as SasRec
 
 WHERE = {
+    "DpAls": "dpals",
     "FcfAls": "fcf_als",
     "FedDAE": "feddae",
     "FedNext": "fednext",
@@ -62,7 +65,7 @@ WHERE = {
     **dict.fromkeys(("cold_pfedrec", "ifedncf", "ipfedrec", "mdifffr"), "cold_start"),
     **dict.fromkeys(("cs_fcf", "cs_fedncf", "fedvbpr"), "content"),
     **dict.fromkeys(("MeanProfile", "Popularity", "RandomOrder", "UnseenFirst"), "controls"),
-    "local_only": "controls",
+    **dict.fromkeys(("FedPop", "local_only"), "controls"),
     **dict.fromkeys(("fcf", "fedavg", "fedmf", "fedncf", "fedneumf", "fedrecon"), "factorisation"),
     **dict.fromkeys(("cofedrec", "fedrap", "gpfedrec"), "personal_tables"),
     **dict.fromkeys(("Markov", "Slist"), "order_references"),

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 import scipy.sparse
@@ -25,6 +24,8 @@ from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
 from tacit.memory import require_memory
 from tacit.methods.entry import METHODS, Entry
+from tacit.methods.private_pairs import PrivatePairs
+from tacit.methods.private_spectrum import PrivateSpectrum
 from tacit.privacy.guarantee import PrivacyRequest
 
 # EASE (Steck, 2019): the closed-form item-to-item model; a central baseline, not a federated
@@ -167,13 +168,20 @@ METHODS["pure_svd"] = Entry(
 # sum.
 #
 # With `scale = "norm"` a client answers for x / |x|, so that its part of the sum has Frobenius norm
-# 1, whatever its history. Under a claim of privacy the sum has independent noise on every entry;
-# the server averages it with its transpose, and adds to the ridge what that noise can stretch: a
-# symmetric matrix whose entries have the standard deviation s / sqrt(2) has eigenvalues up to
-# s sqrt(2 I), so that the matrix which is inverted stays positive. PRIVATE_RIDGE was set by hand.
+# 1, whatever its history. Under a claim of privacy another release takes the place of this one
+# (`private_pairs.py`): noisy counts first, then the Gram matrix of the items that are heard.
 
 GRAM, WEIGHT = "gram", "weight"
-PRIVATE_RIDGE = 20.0  # beside what the noise asks for
+
+# Under a claim of privacy, chosen on other data than a claim is made for (`private_pairs.py`).
+PRIVATE_EASE: dict[str, Any] = {
+    "near": False,
+    "item_power": 0.15,
+    "shrink": True,
+    "ridge": 4.0,
+    "column_power": 0.2,
+}
+PRIVATE_LAST = 100
 
 
 @register("fedease")
@@ -198,13 +206,10 @@ class FedEase(CustomMethod):
     def settings_tried(self) -> int:
         return len(self.ridges)
 
-    @property
-    def max_rounds(self) -> int | None:
-        return None if self.privacy is None else len(self.ridges)
-
-    def protected(self, request: PrivacyRequest) -> FedEase:
-        ridges = (PRIVATE_RIDGE,) if request.selection == "last" else self.ridges
-        return replace(self, privacy=request, scale="norm", ridges=ridges)
+    def protected(self, request: PrivacyRequest) -> PrivatePairs:
+        """All pairs from one noisy release; with recency a client speaks of its latest items."""
+        last = None if self.recency is None else PRIVATE_LAST
+        return PrivatePairs(**PRIVATE_EASE, last=last, recency=self.recency, privacy=request)
 
     @property
     def bound(self) -> Bound | None:
@@ -240,7 +245,7 @@ class FedEase(CustomMethod):
         return upload
 
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
-        gram_II = shared[GRAM] if GRAM not in total else self._denoised(total[GRAM], n_clients)
+        gram_II = total.get(GRAM, shared[GRAM])
         require_memory(
             3 * gram_II.numel() * 8,
             what=f"EASE's item-to-item tables for {len(gram_II)} items",
@@ -250,16 +255,6 @@ class FedEase(CustomMethod):
         inverse_II = torch.linalg.inv(gram_II + ridge * torch.eye(len(gram_II)).to(gram_II))
         weight_II = -inverse_II / inverse_II.diagonal()
         return {GRAM: gram_II, WEIGHT: weight_II.fill_diagonal_(0.0)}
-
-    def _denoised(self, gram_II: Tensor, n_clients: int) -> Tensor:
-        """A noisy sum made symmetric, with its diagonal raised by what the noise can stretch."""
-        if self.privacy is None:
-            return gram_II
-        noise = self.privacy.noise(min(1.0, self.privacy.clip or 1.0), releases=1)
-        if self.privacy.view == "local":
-            noise *= math.sqrt(n_clients)
-        raised = noise * math.sqrt(2 * len(gram_II))
-        return (gram_II + gram_II.T) / 2 + raised * torch.eye(len(gram_II)).to(gram_II)
 
     def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
         return train_row(data, len(received[WEIGHT])) @ received[WEIGHT]
@@ -335,8 +330,9 @@ class FedSpectral(CustomMethod):
         if self.width < 1:
             raise TacitError(f"width is {self.width}; it must be at least 1.")
 
-    def protected(self, request: PrivacyRequest) -> FedSpectral:
-        return replace(self, privacy=request, scale="norm")
+    def protected(self, request: PrivacyRequest) -> PrivateSpectrum:
+        """Fewer directions, in two rounds and over heard items alone."""
+        return PrivateSpectrum(recency=self.recency, privacy=request)
 
     @property
     def bound(self) -> Bound | None:

@@ -7,17 +7,23 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
+import torch
+from torch import Tensor
 
 from tacit import streams
+from tacit.core.algorithm import Bound, ClientData
 from tacit.core.central import CentralMethod
+from tacit.core.custom import CustomMethod
 from tacit.core.method import Method
 from tacit.core.registry import register
+from tacit.core.types import Initializer, Params, Task
 from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
 from tacit.methods.entry import METHODS, Entry
 from tacit.methods.pfedrec import pfedrec
 from tacit.parts.cold.features import Features
 from tacit.parts.sync import Isolated
+from tacit.privacy.guarantee import PrivacyRequest
 
 # The control that knows nothing of a person: items by how often they occur in train.
 
@@ -50,6 +56,72 @@ class Popularity(CentralMethod):
 
 
 METHODS["popularity"] = Entry(build=Popularity, summary="control: items by train count", rounds=1)
+
+
+# The same from one sum over clients, which can carry a claim of privacy (ours). Under a claim a
+# client sends x / |x|, so that long histories count for less; without one it sends its row x.
+
+COUNTS = "counts"
+
+
+@register("fedpop")
+@dataclass(frozen=True)
+class FedPop(CustomMethod):
+    """Items by how often clients have them, from one sum.
+
+    >>> [FedPop().sends(round_number) for round_number in (1, 2)]
+    [True, False]
+    """
+
+    scale: Literal["none", "norm"] = "none"
+    privacy: PrivacyRequest | None = None
+
+    def protected(self, request: PrivacyRequest) -> FedPop:
+        return replace(self, privacy=request, scale="norm")
+
+    @property
+    def bound(self) -> Bound | None:
+        return Bound(2, 1.0) if self.scale == "norm" else None
+
+    @property
+    def max_rounds(self) -> int | None:
+        return 1
+
+    def shared(self, task: Task) -> dict[str, Initializer]:
+        return {COUNTS: Initializer((task.n_items,))}
+
+    def sends(self, round_number: int) -> bool:
+        return round_number == 1
+
+    def update(
+        self, received: Params, private: Params, data: ClientData, round_number: int
+    ) -> tuple[Params, Params]:
+        zero_I = torch.zeros_like(received[COUNTS])
+        row_I = zero_I.index_add(0, data.history_H, data.real_H)
+        if self.scale == "norm":
+            row_I = row_I / row_I.norm().clamp(min=1.0)  # an empty row stays empty
+        return private, {COUNTS: row_I}
+
+    def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
+        return upload
+
+    def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
+        return {COUNTS: total.get(COUNTS, shared[COUNTS])}
+
+    def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
+        return received[COUNTS]
+
+    def interpretation(self) -> list[str]:
+        return [
+            "only the sum of the uploads is used: under secure aggregation the server reads how "
+            "often each item is taken, over all clients",
+            "without secure aggregation it reads a client's history",
+        ]
+
+
+METHODS["fedpop"] = Entry(
+    build=FedPop, summary="control: items by train count, from one sum over clients", rounds=1
+)
 
 
 # The control that learns nothing: a random order of items for each user.

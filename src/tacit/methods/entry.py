@@ -19,6 +19,7 @@ BUILT_IN = {
     "tacit.methods.pfedrec": ("pfedrec",),
     "tacit.methods.personal_tables": ("fedrap", "gpfedrec", "cofedrec"),
     "tacit.methods.fcf_als": ("fcf_als",),
+    "tacit.methods.dpals": ("dpals",),
     "tacit.methods.feddae": ("feddae",),
     "tacit.methods.metamf": ("metamf",),
     "tacit.methods.fedpergnn": ("fedpergnn",),
@@ -26,6 +27,7 @@ BUILT_IN = {
     "tacit.methods.cold_start": ("ipfedrec", "ifedncf", "mdifffr", "light_mdifffr"),
     "tacit.methods.controls": (
         "popularity",
+        "fedpop",
         "random",
         "unseen_first",
         "mean_profile",

@@ -45,6 +45,7 @@ from torch import Tensor
 from tacit import streams
 from tacit.core.algorithm import Bound, ClientData
 from tacit.core.custom import CustomMethod, RaggedBatch
+from tacit.core.recency import Recency
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
 from tacit.data.dataset import Modalities
@@ -61,6 +62,7 @@ from tacit.methods.fednext_ragged import (
     summed_rows,
     weighed_rows,
 )
+from tacit.methods.private_pairs import PrivatePairs
 from tacit.parts.cold.simple import Ridge
 from tacit.privacy.guarantee import PrivacyRequest
 
@@ -70,6 +72,7 @@ TRANSITIONS, PASTS, GRAM = "transitions", "pasts", "gram"  # square sums
 ROWS = "rows"  # the narrow sum, and two columns: the sums of rows and columns of the transitions
 WEIGHT, LEFT, RIGHT, COLUMNS = "weight", "left", "right", "columns"  # what devices rank with
 DECAY = "decay"  # 1 / half-life of the history when a device ranks
+PRIVATE_RECENCY = Recency(half_life=2.0, floor=0.02)  # under a claim validation chooses none
 KINDS = {TRANSITIONS: NEXT, PASTS: PAST, GRAM: BOTH}
 
 
@@ -159,8 +162,12 @@ class FedNext(CustomMethod):
     def settings_tried(self) -> int:
         return len(self.settings)
 
-    def protected(self, request: PrivacyRequest) -> FedNext:
-        """Uploads of norm 1; of every grid its first value, where validation may not choose."""
+    def protected(self, request: PrivacyRequest) -> CustomMethod:
+        """Near pairs from one noisy release, where transitions alone are learnt. The other forms
+        keep their sums, with uploads of norm 1; of every grid its first value is taken where
+        validation may not choose."""
+        if not self._solves and self.width is None and self.content is None:
+            return PrivatePairs(recency=PRIVATE_RECENCY, privacy=request)
         bounded = replace(self, privacy=request, scale="norm")
         if request.selection == "uncovered":
             return bounded

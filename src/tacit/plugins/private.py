@@ -39,13 +39,14 @@ def private(
     upload; with `quantile`, or where nothing else bounds it, the bound is estimated on the way.
 
     Clients count alike: a weight by the size of a history would tell that size. Closed forms bound
-    what a client adds by themselves, and try one setting unless `selection` is "uncovered".
+    what a client adds by themselves, some as another method, and try one setting unless
+    `selection` is "uncovered".
 
     >>> from tacit.methods import FedEase, fedavg
     >>> private(fedavg(), epsilon=2.0).server
     Mean(weights='uniform', cap=None)
-    >>> private(FedEase(), epsilon=2.0).scale
-    'norm'
+    >>> type(private(FedEase(), epsilon=2.0)).__name__
+    'PrivatePairs'
     """
     if not can_claim(method):
         title = part_name(type(method)) or type(method).__name__

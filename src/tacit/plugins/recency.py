@@ -29,12 +29,15 @@ def weighs_histories(method: AnyMethod) -> bool:
     return "recency" in {field.name for field in fields(method)}  # type: ignore[arg-type]
 
 
-def recency(method: AnyMethod, half_life: float = 4.0, per_user: bool = False) -> Any:
-    """The method with histories in which an item counts half after every `half_life` later ones.
+def recency(
+    method: AnyMethod, half_life: float = 4.0, per_user: bool = False, floor: float = 0.0
+) -> Any:
+    """The method with histories in which an item counts half after every `half_life` later ones,
+    and never less than `floor`.
 
     >>> from tacit.methods import Ease, fedmf
     >>> recency(fedmf(), half_life=8.0).recency
-    Recency(half_life=8.0, per_user=False)
+    Recency(half_life=8.0, per_user=False, floor=0.0)
     >>> recency(Ease(), per_user=True).recency.grid
     (4.0, 1.0, 2.0, 8.0, 16.0, inf)
     """
@@ -44,12 +47,12 @@ def recency(method: AnyMethod, half_life: float = 4.0, per_user: bool = False) -
             f"recency weighs the items of a history, and {title} has no field `recency`",
             LeaveOut(("recency",)),
         )
-    return replace(method, recency=Recency(half_life, per_user))  # type: ignore[type-var]
+    return replace(method, recency=Recency(half_life, per_user, floor))  # type: ignore[type-var]
 
 
 PLUGINS["recency"] = Plugin(
     recency,
-    "recent items count more, on the device (ours; half_life in items, per_user)",
+    "recent items count more, on the device (ours; half_life in items, per_user, floor)",
     promise=Promise("weights by recency", lambda method: method.recency is not None),
     any_method=True,
 )
