@@ -119,6 +119,8 @@ def known_options() -> dict[tuple[str, ...], set[str]]:
         found[path] = {name for name in spelled if name.startswith("-")} | {"-h", "--help"}
         for name, inner in getattr(command, "commands", {}).items():
             walk(inner, (*path, name))
+        if unless_said := getattr(command, "unless_said", None):
+            found[path] |= found[(*path, unless_said)]
 
     walk(typer.main.get_command(app), ())
     return found

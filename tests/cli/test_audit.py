@@ -89,3 +89,47 @@ def test_a_half_written_page_is_taken_away(tacit, small, monkeypatch):
     monkeypatch.setattr(Path, "write_text", fail)
     assert tacit("audit", "popularity", *small).code == 2
     assert list(Path("runs").iterdir()) == []
+
+
+# The audit of a guarantee
+
+
+def test_privacy(tacit):
+    asked = ("audit", "privacy", "pfedrec", "--with", "private:epsilon=4", "--rounds", 2)
+    said = tacit(*asked, "--draws", 1000, "--seeds", 2, "--out", "a")
+    assert said.code == 0, said.err
+    assert "1,000 draws" in said.out
+    assert "not refuted" in said.out
+    assert "user-level ε = 4" in said.out
+    assert sorted(path.name for path in Path("a").iterdir()) == [
+        *("privacy-bounds.png", "privacy-bounds.svg", "privacy.csv", "privacy.json"),
+    ]
+    page = json.loads(Path("a/privacy.json").read_text())
+    assert (page["audit"], page["verdict"], page["exceeded"]) == ("privacy", "not refuted", [])
+    assert page["caught"] == [0, 1]
+    assert page["claim"]["releases"] == 2
+    as_json = tacit(*asked, "--draws", 100, "--json")
+    assert json.loads(as_json.out)["draws"] == 100
+    assert Path("runs/audit-privacy-pfedrec+private-planted-seed0/privacy.csv").is_file()
+
+
+def test_mistakes_of_privacy(tacit):
+    for arguments, sentence in (
+        (("fedmf",), "states no guarantee"),
+        (("fedmf", "--with", "gaussian"), "states no guarantee"),
+        (("fedmf", "--draws", 5), "draws is 5"),
+        (("pfedrek",), "Unknown method"),
+    ):
+        said = tacit("audit", "privacy", *arguments, "--out", "bad")
+        assert (said.code, said.out) == (2, ""), arguments
+        assert sentence in said.err.splitlines()[-1]
+        assert not Path("bad").exists()
+
+
+def test_leaks_by_name(tacit, small):
+    short = tacit("audit", "popularity", *small, "--json", "--out", "a")
+    long = tacit("audit", "leaks", "popularity", *small, "--json", "--out", "b")
+    assert short.code == long.code == 0
+    assert short.out == long.out
+    options_first = tacit("audit", "--seed", 1, "popularity", *small, "--json", "--out", "c")
+    assert json.loads(options_first.out)["seed"] == 1

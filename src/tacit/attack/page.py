@@ -1,288 +1,235 @@
-"""An inversion attack as people and programs read it: tables, one JSON object, figures."""
+"""An attack as people and programs read it: the frame that all attacks share.
+
+A page has tables to print, all numbers unrounded for a CSV file, one JSON object, figures, and
+sentences that must be known beside the numbers.
+"""
 
 from __future__ import annotations
 
 import json
-import math
-from collections.abc import Mapping
-from dataclasses import asdict, astuple
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib.metadata import version
-from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Protocol
 
 from matplotlib.axes import Axes
-from matplotlib.cm import ScalarMappable
-from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
-from matplotlib.layout_engine import ConstrainedLayoutEngine
-from matplotlib.projections.polar import PolarAxes
 
-from tacit.analysis.finding import Column, Table, word
-from tacit.attack.inversion import ONE, Attempt, Inversion
-from tacit.experiment.amounts import whole_text
-from tacit.experiment.charts import caption, colour, legend_outside, marker, new_figure, save_figure
-from tacit.experiment.names import slug
+from tacit.analysis.finding import Table
+from tacit.experiment.amounts import DASH
+from tacit.experiment.charts import (
+    GREY,
+    caption,
+    colour,
+    legend_outside,
+    marker,
+    new_figure,
+    save_figure,
+)
 from tacit.files import write_text
-
-# All measures of several runs at a glance: the larger a shape, the more the attacker learnt.
-
-MEASURES = ("MSE", "MAE", "cosine", "Pearson", "structure")  # in the order of `Measures`
+from tacit.privacy.guarantee import Guarantee
 
 
-def radar_figure(found: Mapping[str, Inversion]) -> Figure:
-    """One panel for each attacker; a run's colour is one, and the mean of its draws is dashed.
+@dataclass(frozen=True, eq=False)
+class Page:
+    """What one command found; `name` is that of the attack or audit, and of its files.
 
-    >>> import numpy as np
-    >>> from tacit.attack.inversion import invert
-    >>> content_CF = np.random.default_rng(0).normal(size=(60, 3))
-    >>> figure = radar_figure({"a run": invert(content_CF[None], content_CF, seeds=1)})
-    >>> [panel.get_title() for panel in figure.axes]
-    ['ridge', 'perceptron']
+    >>> page = Page("touch", (), Table("touch", "Touch", (), ()), {})
+    >>> page.as_json["attack"], page.as_json["notes"]
+    ('touch', [])
     """
-    attackers = list(dict.fromkeys(a.attacker for one in found.values() for a in one.attacks))
-    # the layout takes the names of the axes for shorter than they are
-    layout = ConstrainedLayoutEngine(w_pad=0.25, h_pad=0.08)
-    legend = 1.7 + 0.09 * max(map(len, found))  # inches
-    figure = Figure(figsize=(5.0 * len(attackers) + legend, 5.0), layout=layout)
-    panels = [
-        figure.add_subplot(1, len(attackers), place + 1, projection="polar")
-        for place in range(len(attackers))
-    ]
-    turns = [2 * math.pi * place / len(MEASURES) for place in range(len(MEASURES))]
-    for panel, attacker in zip(panels, attackers, strict=True):
-        assert isinstance(panel, PolarAxes)
-        _dress(panel, attacker, turns)
-        for place, (name, one) in enumerate(found.items()):
-            for attempt in one.attacks:
-                if attempt.attacker != attacker:
-                    continue
-                # a shape has no room for less than nothing; the table has the numbers
-                values = [max(0.0, value) for value in astuple(one.leakage(attempt))]
-                panel.plot(
-                    [*turns, turns[0]],
-                    [*values, values[0]],
-                    color=colour(place),
-                    marker=marker(place),
-                    markersize=4,
-                    linestyle="-" if attempt.view == ONE else "--",
-                    label=f"{name}, {attempt.view}",
-                )
-    legend_outside(figure, panels[0])
-    caption(
-        figure,
-        "Centre: nothing was learnt; rim: all is known. MSE and MAE: the part of the floor's error "
-        "that is gone; structure: the part of the error with shuffled embeddings that is gone. "
-        "Less than nothing is drawn as nothing.",
-    )
-    return figure
+
+    name: str
+    tables: tuple[Table, ...]
+    numbers: Table
+    found: Mapping[str, Any]
+    figures: Mapping[str, Figure] = field(default_factory=dict)  # by the end of their file's name
+    notes: tuple[str, ...] = ()
+    kind: Literal["attack", "audit"] = "attack"
+
+    @property
+    def as_json(self) -> dict[str, Any]:
+        """Everything that was found, as plain values; the file and `--json` hold the same."""
+        notes = list(self.notes)
+        return {self.kind: self.name, **self.found, "notes": notes, "tacit": version("tacit")}
+
+    def write(self, out: Path) -> list[Path]:
+        """The numbers as CSV and JSON, and every figure as PNG and SVG.
+
+        >>> import tempfile
+        >>> page = Page("touch", (), Table("touch", "Touch", (), ()), {})
+        >>> with tempfile.TemporaryDirectory() as place:
+        ...     [path.name for path in page.write(Path(place))]
+        ['touch.csv', 'touch.json']
+        """
+        numbers, page = out / f"{self.name}.csv", out / f"{self.name}.json"
+        write_text(numbers, self.numbers.csv())
+        write_text(page, json.dumps(self.as_json, indent=1))
+        written = [numbers, page]
+        for ending, figure in self.figures.items():
+            written += save_figure(figure, out / f"{self.name}-{ending}")
+        return written
 
 
-def _dress(panel: PolarAxes, attacker: str, turns: list[float]) -> None:
-    panel.set_theta_zero_location("N")
-    panel.set_theta_direction(-1)
-    panel.set_xticks(turns, MEASURES)
-    for turn, label in zip(turns, panel.get_xticklabels(), strict=True):
-        side = math.sin(turn)
-        label.set_horizontalalignment(
-            "center" if abs(side) < 0.1 else "left" if side > 0 else "right"
+@dataclass(frozen=True)
+class Estimate:
+    """A mean with its confidence interval.
+
+    >>> Estimate(0.51, 0.48, 0.53).text
+    '0.510 [0.480, 0.530]'
+    """
+
+    mean: float
+    low: float
+    high: float
+
+    @property
+    def text(self) -> str:
+        return f"{self.mean:.3f} [{self.low:.3f}, {self.high:.3f}]"
+
+    @property
+    def numbers(self) -> tuple[float, float, float]:
+        return self.mean, self.low, self.high
+
+    def contains(self, value: float) -> bool:
+        return self.low <= value <= self.high
+
+
+def estimate_text(value: Estimate | None) -> str:
+    """An estimate in a table; a dash where there is none.
+
+    >>> estimate_text(None)
+    '–'
+    """
+    return DASH if value is None else value.text
+
+
+# Controls: what an attack is shown beside the truth, and what it must make of it.
+
+
+@dataclass(frozen=True)
+class Control:
+    """Something of which the answer is known: the attack must succeed on it, or must fail.
+
+    >>> Control("shuffled", "fail", "norm", Estimate(0.5, 0.49, 0.51), passed=True).must
+    'fail'
+    """
+
+    name: str
+    must: Literal["succeed", "fail"]
+    attacker: str
+    auc: Estimate
+    passed: bool
+
+
+def notes_on_controls(controls: Sequence[Control]) -> list[str]:
+    """What the controls gave, all attackers together, and which of them did not pass.
+
+    >>> notes_on_controls([Control("told", "succeed", "influence", Estimate(1.0, 1.0, 1.0), True)])
+    ["The control 'told' must succeed: AUC 1.000 to 1.000."]
+    """
+    said = []
+    for name in dict.fromkeys(one.name for one in controls):
+        these = [one for one in controls if one.name == name]
+        means = [one.auc.mean for one in these]
+        said.append(
+            f"The control {name!r} must {these[0].must}: AUC {min(means):.3f} to {max(means):.3f}."
         )
-    panel.tick_params(axis="x", pad=3)
-    panel.set_ylim(0, 1)
-    panel.set_yticks([0.25, 0.5, 0.75, 1.0], ["", "0.5", "", "1"], color="#606060", fontsize=9)
-    panel.set_rlabel_position(36)  # between two axes
-    panel.grid(color="#D8D8D8", linewidth=0.8)
-    panel.spines["polar"].set_color("#B0B0B0")
-    panel.set_title(attacker, fontsize=11, pad=14)
+    said += [
+        f"The control {one.name!r} with the attacker {one.attacker!r} must {one.must} and gave "
+        f"{one.auc.text}: do not trust the numbers beside it."
+        for one in controls
+        if not one.passed
+    ]
+    return said
 
 
-# Heat maps of S' - S: where a reconstruction calls items more, or less, alike than they are.
-
-SHADES = "RdBu_r"  # colour-blind readers tell its ends apart
-SCALE = Normalize(-1, 1)
+# Experiments that an attack sets side by side, with what each of them promises.
 
 
-def structure_figure(name: str, found: Inversion) -> Figure:
-    """One panel for each attacker and view: the floor, then a row for each attacker that learns.
+class Attacked(Protocol):
+    """What was found of one experiment: its label, its method, and its guarantee if it has one."""
 
-    >>> import numpy as np
-    >>> from tacit.attack.inversion import invert
-    >>> content_CF = np.random.default_rng(0).normal(size=(60, 3))
-    >>> found = invert(content_CF[None], content_CF, seeds=1)
-    >>> [panel.get_title() for panel in structure_figure("a run", found).axes[:3]]
-    ['mean, sees nothing', 'ridge, sees shuffled', 'ridge, sees 1 draw']
+    @property
+    def name(self) -> str: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def guarantee(self) -> Guarantee | None: ...
+
+
+def epsilon_text(guarantee: Guarantee | None) -> str:
+    """The epsilon of a guarantee; a dash without one.
+
+    >>> epsilon_text(None)
+    '–'
     """
-    learnt = found.attempts[1:]
-    rows = len({one.attacker for one in learnt})
-    columns = len(learnt) // rows + 1
-    figure, panels = new_figure(rows * columns, width=2.9, height=3.0, columns=columns)
-    waiting = list(learnt)
-    for place, panel in enumerate(panels):
-        if place % columns:
-            _matrix(panel, waiting.pop(0))
-        elif place == 0:
-            _matrix(panel, found.floor)
-        else:
-            figure.delaxes(panel)
-    figure.colorbar(
-        ScalarMappable(SCALE, SHADES), ax=figure.axes, label="cosine, guess minus truth", shrink=0.8
-    )
-    figure.suptitle(name, fontsize=12)
-    shown = len(found.floor.difference_VV)
+    return DASH if guarantee is None else f"{guarantee.epsilon:.4g}"
+
+
+def claimed(one: Attacked) -> tuple[float | None, float | None, str | None]:
+    """Epsilon, delta and view of an experiment's guarantee, for a row of a file."""
+    claim = one.guarantee
+    return (None, None, None) if claim is None else (claim.epsilon, claim.delta, claim.view)
+
+
+def names_by_epsilon(found: Sequence[Attacked]) -> list[str]:
+    """Short names for an axis: experiments of one method by their epsilon, where that tells them
+    apart, else by their labels."""
+    short = [
+        "no guarantee" if one.guarantee is None else f"ε = {epsilon_text(one.guarantee)}"
+        for one in found
+    ]
+    alike = len({one.method for one in found}) == 1 and len(set(short)) == len(found)
+    return short if alike else [one.name for one in found]
+
+
+def figure_over_runs(
+    found: Sequence[Attacked],
+    series: Mapping[str, Sequence[tuple[float, Estimate]]],
+    label: str,
+    note: str,
+) -> Figure:
+    """AUC of experiments from left to right, by their places; a line for each attacker."""
+    figure, (panel,) = new_figure(width=2.2 + 1.1 * max(len(found), 3), height=4.2)
+    draw_estimates(panel, series, chance=0.5)
+    panel.set_xticks(range(len(found)), names_by_epsilon(found))
+    panel.set_ylim(0.3, 1.02)
+    panel.set_ylabel(label)
+    legend_outside(figure, panel)
     caption(
-        figure,
-        f"Pairs of {shown} random items whose content the attacker does not know, first seed. Red: "
-        "called more alike than they are; blue: less; white: as they are, which is leakage. "
-        "Shuffled is the control: the embeddings belong to other items.",
+        figure, f"{note} Labels are runs, or the ε that is promised to one person for all rounds."
     )
     return figure
 
 
-def _matrix(panel: Axes, attempt: Attempt) -> None:
-    panel.grid(visible=False)
-    panel.spines[:].set_visible(False)
-    panel.imshow(attempt.difference_VV, cmap=SHADES, norm=SCALE)
-    panel.set_xticks([])
-    panel.set_yticks([])
-    panel.set_title(f"{attempt.attacker}, sees {attempt.view}", fontsize=10)
+def draw_estimates(
+    panel: Axes, series: Mapping[str, Sequence[tuple[float, Estimate]]], *, chance: float
+) -> None:
+    """One line with intervals for each series, over the places that its points have on the axis;
+    chance is a grey line.
 
-
-# An inversion attack as people and programs read it: tables, one JSON object, figures.
-
-# What MDiffFR's privacy section proves, and what of it holds for the generator as it is released.
-BOUND = (
-    "MDiffFR argues that diffusion hides content by bounding what an embedding can tell about it. "
-    "The bound speaks of a generator that adds noise at every reverse step; the released one adds "
-    "none, so the random start is all that differs between two draws, and the last step returns "
-    "what the network makes of the content. The entropy that the argument counts on, (p/2) "
-    "log(2 pi e variance), is taken to be positive; that needs a variance above 0.0585, and "
-    "the paper's schedule has at most 0.0002, so it is negative and the comparison says nothing. "
-    "Nor does a bound for one draw cover many: whoever is sent fresh draws round after round can "
-    "average them. So no guarantee stands behind these numbers. They say what these attackers "
-    "found; a better one may find more."
-)
-OTHER_CONTENT = (
-    "These runs were generated from different content, so MSE, MAE and structure do not compare "
-    "between them; compare each with its own floor, as the radar chart does."
-)
-
-
-def notes(found: Mapping[str, Inversion]) -> list[str]:
-    """What must be known beside the numbers; the paragraph on the bound comes last.
-
-    >>> notes({}) == [BOUND]
-    True
+    >>> from tacit.experiment.charts import new_figure
+    >>> _, (panel,) = new_figure()
+    >>> draw_estimates(panel, {"norm": [(0, Estimate(0.9, 0.8, 1.0))]}, chance=0.5)
+    >>> panel.get_legend_handles_labels()[1]
+    ['chance', 'norm']
     """
-    # the same seeds leak the same items, so equal content has equal floors
-    floors = {astuple(one.floor.mean) for one in found.values()}
-    return [*([OTHER_CONTENT] if len(floors) > 1 else []), BOUND]
-
-
-def spread_text(value: tuple[float, float | None]) -> str:
-    """A mean over seeds with its deviation.
-
-    >>> spread_text((0.12345, 0.0111)), spread_text((0.5, None))
-    ('0.123 ±0.011', '0.500')
-    """
-    mean, deviation = value
-    return f"{mean:.3f}" + ("" if deviation is None else f" ±{deviation:.3f}")
-
-
-def text_table(found: Mapping[str, Inversion]) -> Table:
-    """One row for each run, attacker and view, as it is printed.
-
-    >>> import numpy as np
-    >>> from tacit.attack.measures import Measures
-    >>> one = Attempt("mean", "nothing", Measures(1.0, 0.8, 0.0, 0.0, 1.0), None, np.zeros((2, 2)))
-    >>> text_table({"a run": Inversion(20, 80, 64, 64, 1, 1, (one,))}).texts()
-    [['a run', 'mean', 'nothing', '1.000', '0.800', '0.000', '0.000', '1.000']]
-    """
-    one = next(iter(found.values()))
-    title = f"Content of {one.unknown} cold items from their embeddings, {one.known} items leaked"
-    columns = [Column(name, word) for name in ("run", "attacker", "sees")]
-    columns += [Column(name, spread_text) for name in MEASURES]
-    rows = []
-    for name, result in found.items():
-        for attempt in result.attempts:
-            # a long name in every row would take the room of the numbers
-            label = name if attempt is result.floor else ""
-            rows.append((label, attempt.attacker, attempt.view, *_spreads(attempt)))
-    return Table("inversion", title, tuple(columns), tuple(rows))
-
-
-def _spreads(attempt: Attempt) -> list[tuple[float, float | None]]:
-    means = astuple(attempt.mean)
-    none = (None,) * len(means)
-    deviations = none if attempt.deviation is None else astuple(attempt.deviation)
-    return list(zip(means, deviations, strict=True))
-
-
-def number_table(found: Mapping[str, Inversion]) -> Table:
-    """The same rows unrounded, a number in a column, for the CSV file.
-
-    >>> import numpy as np
-    >>> from tacit.attack.measures import Measures
-    >>> one = Attempt("mean", "nothing", Measures(1.0, 0.8, 0.0, 0.0, 1.0), None, np.zeros((2, 2)))
-    >>> number_table({"a run": Inversion(20, 80, 64, 64, 1, 1, (one,))}).header[3:7]
-    ['known', 'unknown', 'MSE', 'MSE deviation']
-    """
-    columns = [Column(name, word) for name in ("run", "attacker", "sees")]
-    columns += [Column(name, whole_text) for name in ("known", "unknown")]
-    for name in MEASURES:
-        columns += [Column(name), Column(f"{name} deviation")]
-    rows = tuple(
-        (name, attempt.attacker, attempt.view, one.known, one.unknown, *chain(*_spreads(attempt)))
-        for name, one in found.items()
-        for attempt in one.attempts
-    )
-    return Table("inversion", "Inversion attack", tuple(columns), rows)
-
-
-def as_json(found: Mapping[str, Inversion]) -> dict[str, Any]:
-    """Everything that was found, as plain values; the file and `--json` hold the same object.
-
-    >>> as_json({})["runs"]
-    []
-    """
-    runs = []
-    for name, one in found.items():
-        attempts = [
-            {
-                "attacker": attempt.attacker,
-                "sees": attempt.view,
-                "mean": asdict(attempt.mean),
-                "deviation": None if attempt.deviation is None else asdict(attempt.deviation),
-                "leakage": asdict(one.leakage(attempt)) if attempt in one.attacks else None,
-                "differences": attempt.difference_VV.tolist(),
-            }
-            for attempt in one.attempts
-        ]
-        counts = {
-            count: getattr(one, count)
-            for count in ("known", "unknown", "width", "content_width", "draws", "seeds")
-        }
-        runs.append({"run": name, **counts, "attempts": attempts})
-    return {"attack": "inversion", "runs": runs, "notes": notes(found), "tacit": version("tacit")}
-
-
-def write_page(found: Mapping[str, Inversion], out: Path) -> list[Path]:
-    """Write the numbers as CSV and JSON, heat maps for each run and one radar chart (PNG and SVG).
-
-    >>> import tempfile
-    >>> import numpy as np
-    >>> from tacit.attack.inversion import invert
-    >>> content_CF = np.random.default_rng(0).normal(size=(60, 3))
-    >>> found = {"a run": invert(content_CF[None], content_CF, seeds=1)}
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     [path.name for path in write_page(found, Path(place)) if path.suffix != ".svg"]
-    ['inversion.csv', 'inversion.json', 'inversion-radar.png', 'inversion-structure.png']
-    """
-    numbers, page = out / "inversion.csv", out / "inversion.json"
-    write_text(numbers, number_table(found).csv())
-    write_text(page, json.dumps(as_json(found), indent=1))
-    written = [numbers, page, *save_figure(radar_figure(found), out / "inversion-radar")]
-    for name, one in found.items():
-        ending = f"-{slug(name)}" if len(found) > 1 else ""
-        stem = out / f"inversion-structure{ending}"
-        written += save_figure(structure_figure(name, one), stem)
-    return written
+    panel.margins(x=0.08)
+    panel.axhline(chance, color=GREY, linewidth=1.2, linestyle=":", label="chance")
+    for place, (name, points) in enumerate(series.items()):
+        means = [one.mean for _, one in points]
+        below = [one.mean - one.low for _, one in points]
+        above = [one.high - one.mean for _, one in points]
+        panel.errorbar(
+            [at for at, _ in points],
+            means,
+            yerr=[below, above],
+            color=colour(place),
+            marker=marker(place),
+            markersize=4,
+            capsize=3,
+            linewidth=1.2,
+            label=name,
+        )

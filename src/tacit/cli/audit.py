@@ -1,15 +1,17 @@
-"""`tacit audit`: is a score what it says, or what the protocol gave away?"""
+"""`tacit audit`: is a score what it says, is a guarantee? `tacit audit METHOD` asks the first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tacit.cli import settings as options
+from tacit.cli.attack import tell
 from tacit.cli.output import say, say_json, show
 from tacit.cli.settings import cores, ready_to_compute
 
@@ -17,6 +19,25 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from tacit.audit.audit import Audit
+
+
+LEAKS = "leaks"
+
+
+class _LeaksUnlessSaid(TyperGroup):
+    """`tacit audit METHOD` is `tacit audit leaks METHOD`."""
+
+    unless_said = LEAKS
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        said = args[:1]
+        if not said or (said[0] not in self.commands and said[0] not in ctx.help_option_names):
+            args = [self.unless_said, *args]
+        return super().parse_args(ctx, args)
+
+
+HELP = "Audits: is a score, or a guarantee, what it says? `audit METHOD` is `audit leaks METHOD`."
+app = typer.Typer(cls=_LeaksUnlessSaid, help=HELP)
 
 
 @dataclass(frozen=True)
@@ -33,6 +54,7 @@ class AuditFlags(options.ExperimentFlags):
     ] = None
 
 
+@app.command(LEAKS)
 @options.with_flags
 def audit(
     method: Annotated[str, typer.Argument(help="A method of `tacit list`.")],
@@ -120,3 +142,38 @@ def say_findings(audit: Audit) -> None:
         say(f"note      {note}")
     say(f"verdict   {audit.conclusion}")
     say()
+
+
+@app.command("privacy")
+@options.with_flags
+def privacy(
+    method: Annotated[str, typer.Argument(help="A method of `tacit list`.")],
+    *,
+    flags: options.ExperimentFlags,
+    draws: Annotated[
+        int, typer.Option(help="Draws of the noisy sum with the canary, and as many without.")
+    ] = 50_000,
+    seeds: Annotated[int, typer.Option(help="How often everything is drawn anew.", min=1)] = 1,
+    seed: options.Seed = None,
+    out: options.Out = None,
+    imports: options.Import = None,
+    as_json: options.Json = False,
+) -> None:
+    """Bound the epsilon of a method from below, by draws of the noise that it adds."""
+    from tacit.audit.privacy import audit_privacy, privacy_page, require_settings
+    from tacit.cli.progress import ItemsBar
+    from tacit.cli.settings import free_folder
+    from tacit.experiment.names import audit_name
+    from tacit.experiment.resolve import resolve
+
+    experiment = resolve(method, **flags.given(seed=seed))
+    require_settings(draws, seeds)
+    ready_to_compute()
+    bar = ItemsBar("seeds")
+    bar.begin(experiment.label, seeds)
+    try:
+        found = audit_privacy(experiment, draws=draws, seeds=seeds, told=bar.advance)
+    finally:
+        bar.end()
+    name = audit_name(experiment, named=False).replace("audit-", "audit-privacy-", 1)
+    tell(privacy_page(found), free_folder(name) if out is None else out, as_json)

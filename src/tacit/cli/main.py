@@ -11,10 +11,9 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli import attack, data, privacy
+from tacit.cli import attack, audit, data, privacy
 from tacit.cli.add_items import add_items
 from tacit.cli.analyse import analyse
-from tacit.cli.audit import audit
 from tacit.cli.compare import compare
 from tacit.cli.demo import demo
 from tacit.cli.doctor import doctor
@@ -47,7 +46,7 @@ app.command("evaluate")(evaluate)
 app.command("recommend")(recommend)
 app.command("add-items")(add_items)
 app.command("compare")(compare)
-app.command("audit")(audit)
+app.add_typer(audit.app, name="audit")
 app.add_typer(attack.app, name="attack")
 app.add_typer(privacy.app, name="privacy")
 app.command("sweep")(sweep)

@@ -18,15 +18,17 @@ if TYPE_CHECKING:
     from tacit.experiment.spec import Experiment
 
 
-# How far the encoding of items is, on stderr: a bar on a terminal, else a line now and then.
+# How far the work on items, models or draws is, on stderr: a bar on a terminal, else a line now
+# and then.
 
 LINE_SECONDS = 10.0
 
 
 class ItemsBar:
-    """Items done and the time that is left."""
+    """Items done and the time that is left; `unit` is what they are called."""
 
-    def __init__(self) -> None:
+    def __init__(self, unit: str = "items") -> None:
+        self.unit = unit
         self.progress: Progress | None = None
         self.label, self.total, self.done = "", 0, 0
         self.said_at = 0.0
@@ -61,7 +63,7 @@ class ItemsBar:
             self.progress.update(self.progress.task_ids[0], completed=done)
         elif time.monotonic() - self.said_at > LINE_SECONDS:
             self.said_at = time.monotonic()
-            typer.echo(f"{self.label}: {done}/{self.total} items", err=True)
+            typer.echo(f"{self.label}: {done}/{self.total} {self.unit}", err=True)
 
     def end(self) -> None:
         if self.progress is not None:

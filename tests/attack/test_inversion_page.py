@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from tacit.attack.inversion import Inversion, invert
-from tacit.attack.page import BOUND, OTHER_CONTENT, as_json, notes, text_table, write_page
+from tacit.attack.inversion_page import BOUND, OTHER_CONTENT, inversion_page, notes, text_table
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def found() -> dict[str, Inversion]:
 
 
 def test_files_of_several_runs(found: dict[str, Inversion], tmp_path: Path) -> None:
-    written = write_page(found, tmp_path)
+    written = inversion_page(found).write(tmp_path)
     assert [path.name for path in written] == [
         "inversion.csv",
         "inversion.json",
@@ -50,7 +50,7 @@ def test_files_of_several_runs(found: dict[str, Inversion], tmp_path: Path) -> N
     assert float(rows[-1]["Pearson"]) == last.mean.pearson
     assert float(rows[-1]["MSE deviation"]) == last.deviation.mse
     page = json.loads(written[1].read_text(encoding="utf-8"))
-    assert page == as_json(found)
+    assert page == inversion_page(found).as_json
     assert page["runs"][0]["attempts"][0]["leakage"] is None
     assert page["runs"][0]["attempts"][2]["leakage"]["pearson"] > 0
     assert page["notes"] == [BOUND]
