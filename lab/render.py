@@ -29,7 +29,15 @@ def as_markdown(table: Table, results: Results, out: Path) -> str:
         f"{_spread(table)}, the number of seeds in brackets. "
         "1+99 ranks the held-out item against 99 sampled ones, full against the whole catalogue.",
         "",
-        *(f"- {note}" for note in (*_rules(table), *table.notes, *_accelerated(results))),
+        *(
+            f"- {note}"
+            for note in (
+                *_guarantees(results),
+                *_rules(table),
+                *table.notes,
+                *_accelerated(results),
+            )
+        ),
         "",
     ]
     for data in table.datasets:
@@ -77,6 +85,17 @@ def _rules(table: Table) -> Iterable[str]:
     for length in sorted(lengths):
         names = [row.name for row in table.rows if (row.rounds, row.search_rounds) == length]
         yield f"Rounds {length[0]}, in the search {length[1]}: {', '.join(names)}."
+
+
+def _guarantees(results: Results) -> Iterable[str]:
+    """What rows promise, where they promise anything; choosing their settings is never covered."""
+    told: dict[str, dict[str, None]] = {}
+    for cell in results.done:
+        if cell.privacy is not None:
+            told.setdefault(cell.privacy, {})[cell.row] = None
+    for words, rows in told.items():
+        chosen = "the choice of their settings is not covered"
+        yield f"Guarantee of {', '.join(rows)}: {words}; {chosen}."
 
 
 def _accelerated(results: Results) -> Iterable[str]:

@@ -83,6 +83,8 @@ class DoneCell(Cell):
     kind: Literal["composed", "custom", "central"] = Field(
         default="composed", exclude_if=lambda kind: kind == "composed"
     )
+    # what is guaranteed, in words; absent where nothing is
+    privacy: str | None = Field(default=None, exclude_if=_is_none)
     seconds: float
     versions: Mapping[str, str]
     folder: str  # below the table's folder; it ends with the digest of its experiment
@@ -119,6 +121,7 @@ class DoneCell(Cell):
             folder=folder,
             device=record.device,
             kind=record.kind,
+            privacy=record.privacy.text if record.privacy.guaranteed else None,
         )
 
 

@@ -14,6 +14,7 @@ from lab.definition import Data, Overrides, Place, Published, Row, Table, load_t
 from lab.fill import Filling
 from lab.render import as_markdown, cell_text, seen_unseen_lines, unexplained
 from lab.results import KINDS, Cell, DoneCell, References, Results, Share, Shares, undone
+from tacit.core.types import Task
 from tacit.engines.cohort import CohortEngine
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import DivergedError
@@ -451,12 +452,28 @@ def test_publishing_writes_the_same_files_elsewhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
-def test_rows_with_noise_say_that_nothing_is_guaranteed(table: Table) -> None:
+def test_rows_with_noise_say_whether_anything_is_guaranteed(table: Table) -> None:
     for row in table.rows:
         built = resolve(row.method, plugins=row.plugins, sets=row.sets).method
         links = getattr(built, "channel", ())
         noisy = any("noise" in link.gives for link in links) or getattr(built, "laplace", 0)
-        assert bool(noisy) == ("(no guarantee)" in row.name), row.name
+        promised = built.algorithm(Task(2, 3, releases=1)).guarantee(releases=1) is not None
+        assert bool(noisy and not promised) == ("(no guarantee)" in row.name), row.name
+        assert promised == ("(large epsilon)" in row.name), row.name
+
+
+def test_a_table_says_what_its_rows_promise(tmp_path: Path) -> None:
+    """Above the numbers, in the words of the records, for the rows that have a guarantee alone."""
+    noisy = replace(FEDMF, name="fedmf with noise", plugins=("clip", "gaussian:sigma=4"))
+    some = replace(FEW, rows=(noisy, POPULARITY), published={})
+    results = filling(some, tmp_path, Clock(), seeds=1).fill()
+    written = (tmp_path / "table-few.md").read_text(encoding="utf-8")
+    told = {cell.row: cell.privacy for cell in results.done}
+    assert told["popularity"] is None
+    assert str(told["fedmf with noise"]).startswith("user-level ε = ")
+    expected = f"- Guarantee of fedmf with noise: {told['fedmf with noise']}; the choice of their"
+    assert expected in written
+    assert written.count("Guarantee of") == 1
 
 
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)

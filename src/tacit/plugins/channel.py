@@ -57,7 +57,7 @@ def gaussian(method: Method, sigma: float = 0.1) -> Method:
 
 PLUGINS["gaussian"] = Plugin(
     gaussian,
-    "Gaussian noise on uploads (no guarantee yet, and none at all without clip)",
+    "Gaussian noise on uploads (accounted for after clip, in the local view)",
     promise=_noise("Gaussian"),
 )
 
