@@ -7,7 +7,7 @@ WORKERS ?= 2
 # Small models: one thread per process is fastest, and two test workers do not fight over cores.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: venv demo test test-slow bench honest-table tune fusion-planted cold-planted attack-table table-pfedrec table-fedrkg table-order table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations lint clean
+.PHONY: venv demo test test-slow bench honest-table tune fusion-planted cold-planted attack-table table-pfedrec table-fedrkg table-order table-recency table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations lint clean
 
 venv: $(READY)
 
@@ -77,6 +77,9 @@ table-bars: $(READY)
 # Networks take hours here: on a machine with a GPU, give `--device cuda` to the same command.
 table-order: $(READY)
 	$(TABLE) order
+
+table-recency: $(READY)
+	$(TABLE) recency
 
 table-fedmr-ku: $(READY)
 	$(TABLE) fedmr-ku
