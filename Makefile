@@ -7,7 +7,7 @@ WORKERS ?= 2
 # Small models: one thread per process is fastest, and two test workers do not fight over cores.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1
 
-.PHONY: venv demo test test-slow bench honest-table tune fusion-planted cold-planted attack-table table-pfedrec table-fedrkg table-order table-recency table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations lint clean
+.PHONY: venv demo test test-slow bench honest-table tune fusion-planted cold-planted attack-table table-pfedrec table-fedrkg table-order table-recency order-figures table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations lint clean
 
 venv: $(READY)
 
@@ -80,6 +80,10 @@ table-order: $(READY)
 
 table-recency: $(READY)
 	$(TABLE) recency
+
+# Figures of docs/order.md that stand in neither table.
+order-figures: $(READY)
+	$(BIN)/python -m lab.order_figures
 
 table-fedmr-ku: $(READY)
 	$(TABLE) fedmr-ku
