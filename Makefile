@@ -8,7 +8,7 @@ WORKERS ?= 2
 # Tests start many processes: the first to read a module keeps its bytecode for the others, whatever the shell says.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: venv demo test test-slow bench honest-table tune fusion-planted cold-planted attack-table table-pfedrec table-fedrkg table-order table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations table-channel table-privacy lint clean
+.PHONY: venv demo test test-slow bench honest-table tune fusion-planted cold-planted attack-table table-pfedrec table-fedrkg table-order table-recency order-figures table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations table-channel table-privacy lint clean
 
 venv: $(READY)
 
@@ -82,6 +82,13 @@ table-order: $(READY)
 # Also runs/tables/privacy/privacy.png and .svg.
 table-privacy: $(READY)
 	$(BIN)/python -m lab.privacy_table --budget $(BUDGET) $(if $(SEEDS),--seeds $(SEEDS)) --publish
+
+table-recency: $(READY)
+	$(TABLE) recency
+
+# Figures of docs/order.md that stand in neither table.
+order-figures: $(READY)
+	$(BIN)/python -m lab.order_figures
 
 table-fedmr-ku: $(READY)
 	$(TABLE) fedmr-ku

@@ -120,7 +120,8 @@ class Table:
     is how many every row tries. `against` names the row that the closing sentences are about.
     `seen_unseen` asks for what seen and unseen test items contribute, apart. With `split_seeds` a
     seed also seeds the split, and a number stands with the interval of its mean. `cold` asks for
-    what stands beside a result on untouched items, `bytes_up` for what a client sends in a round.
+    what stands beside a result on untouched items, `bytes_up` for what a client sends in a round. `gains`
+    names a plug-in, and asks for what each row "X + NAME" gains over the row X.
 
     >>> Table("few", "Few", (Row("a", "fedmf"),), (Data("planted"),), (("full", "HR@10"),), 2)
     Traceback (most recent call last):
@@ -146,6 +147,7 @@ class Table:
     split_seeds: bool = False
     cold: bool = False
     bytes_up: bool = False
+    gains: str | None = None
     device: str = "cpu"  # where cells run; the same cell on another device is not run again
 
     def __post_init__(self) -> None:
@@ -165,6 +167,15 @@ class Table:
                     )
         if self.against is not None and self.against not in rows:
             raise TacitError(f"The table {self.name} has no row {self.against!r}.")
+        for name in rows if self.gains is not None else ():
+            if (plain := name.removesuffix(f" + {self.gains}")) not in rows:
+                raise TacitError(f"The table {self.name} has no row {plain!r} to gain over.")
+
+    def pairs_of(self, data: Data) -> list[tuple[Row, Row]]:
+        """The rows of a dataset without and with the plug-in `gains`, side by side."""
+        rows = {row.name: row for row in self.rows_of(data)}
+        named = [(row, rows.get(f"{name} + {self.gains}")) for name, row in rows.items()]
+        return [(plain, gained) for plain, gained in named if gained is not None]
 
     def rows_of(self, data: Data) -> tuple[Row, ...]:
         """The rows that a dataset has here."""

@@ -10,13 +10,14 @@ from typing import Any
 
 import pytest
 
-from lab import cold_planted, fusion_planted, honest_table, tune
+from lab import cold_planted, fusion_planted, honest_table, order_figures, tune
 from lab.definition import Data, Overrides, Place, Row, Table, load_table, table_names
 from lab.fill import Filling
 from lab.render import as_markdown
 from lab.results import DoneCell, Results
 from tacit.evaluation.ranking import DivergedError
 from tacit.experiment.folder import RunFolder
+from tacit.experiment.prepare import prepare
 from tacit.study import study as study_module
 
 
@@ -221,6 +222,26 @@ def test_a_published_table_is_what_its_results_file_makes(path: Path, tmp_path: 
     assert text == path.with_suffix(".md").read_text(encoding="utf-8")
 
 
+@pytest.mark.parametrize("path", sorted(RESULTS.glob("table-*.json")), ids=lambda path: path.stem)
+def test_several_seeds_are_not_one_run_several_times(path: Path) -> None:
+    table = load_table(path.stem.removeprefix("table-"))
+    if table.split_seeds:
+        pytest.skip("Seeds draw the split here, also for rows that draw nothing themselves.")
+    published = Results.read(table.name, path)
+    for place in table.places:
+        cells = published.done_of(place)
+        numbers = {(cell.validation, *cell.metrics.values()) for cell in cells}
+        assert len(cells) < 2 or len(numbers) > 1, f"{place.key}: its row is not seeded"
+
+
+def test_bytes_of_a_sum_are_those_of_both_directions(tmp_path: Path) -> None:
+    asked = ("planted", "square")
+    square = order_figures.measured({asked: order_figures.widths("planted")[asked]}, tmp_path)[0]
+    items = prepare(order_figures.widths("planted")[asked]).split.train.n_items
+    # I x I sums up; down the same, and the chosen numbers
+    assert 2 * 4 * items**2 <= square.bytes_a_client < 2 * 4 * items**2 + 100
+
+
 def test_the_other_published_tables_are_what_their_numbers_make() -> None:
     def read(name: str) -> str:
         return (RESULTS / name).read_text(encoding="utf-8")
@@ -229,6 +250,8 @@ def test_the_other_published_tables_are_what_their_numbers_make() -> None:
     assert honest_table.as_markdown(honest) == read("honest-table.md")
     rows = tune.ROWS.validate_json(read("tuning.json"))
     assert tune.as_markdown(rows) == read("tuning.md")
+    figures = order_figures.Figures.model_validate_json(read("order-figures.json"))
+    assert order_figures.as_markdown(figures) == read("order-figures.md")
     for study, name in ((cold_planted, "cold-planted"), (fusion_planted, "fusion-planted")):
         assert study.as_markdown(json.loads(read(f"{name}.json"))) == read(f"{name}.md")
 

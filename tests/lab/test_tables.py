@@ -505,7 +505,8 @@ def test_every_row_of_a_real_table_tries_as_many_settings(table: Table) -> None:
     as_published = ("gru4rec", "sasrec")  # networks that take the settings of their papers
     for row in table.rows:
         if row.free:
-            assert ablation or row.method in (*nothing_to_choose, *as_published)
+            gained = table.gains is not None and not row.name.endswith(f" + {table.gains}")
+            assert ablation or gained or row.method in (*nothing_to_choose, *as_published)
         else:
             for tried in (row.settings, *(settings for _, settings in row.settings_on)):
                 assert len(set(tried)) == table.settings, row.name
@@ -525,6 +526,36 @@ def test_every_setting_of_a_real_table_exists_and_differs(table: Table) -> None:
         if "shuffled (control)" in place.row.name:
             expected = "shuffled_order"
         assert {one.protocol.name for one in tried} == {expected}
+
+
+@pytest.mark.parametrize("table", [t for t in TABLES.values() if t.gains], ids=lambda t: t.name)
+def test_rows_of_a_gain_differ_in_the_plug_in_alone(table: Table) -> None:
+    for data in table.datasets:
+        pairs = table.pairs_of(data)
+        assert 2 * len(pairs) == len(table.rows_of(data))
+        for plain, gained in pairs:
+            assert gained.plugins == (*plain.plugins, table.gains)
+            fixed = {"name": "", "plugins": (), "settings": ((),), "free": False}
+            assert replace(plain, **fixed) == replace(gained, **fixed)  # type: ignore[arg-type]
+            assert all(one.startswith(f"{table.gains}.") for s in gained.settings for one in s)
+
+
+def test_gains_are_differences_of_the_rows(tmp_path: Path) -> None:
+    ease = replace(POPULARITY, name="ease", method="ease", sets=("ridges=[10.0]",))
+    halves = (("recency.half_life=1.0",), ("recency.half_life=9.0",))
+    recent = replace(ease, name="ease + recency", plugins=("recency",), settings=halves, free=False)
+    table = replace(FEW, rows=(ease, recent), published={}, paper=None, why={}, gains="recency")
+    results = filling(table, tmp_path, Clock(), seeds=1).fill()
+    text = (tmp_path / "table-few.md").read_text()
+    line = next(one for one in text.splitlines() if one.startswith("| ease | recency.half_life"))
+    plain, gained = (100 * cell.metrics["full HR@10"] for cell in results.done)
+    assert f"| {plain:.2f} → {gained:.2f} ({gained - plain:+.2f}) |" in line
+    chosen = results.setting_of(table.places[1])
+    assert chosen is not None
+    assert chosen[0] in line
+    assert "ease + recency | planted | HR@10" in results.tests
+    with pytest.raises(TacitError, match="no row 'ease' to gain over"):
+        replace(table, rows=(recent,))
 
 
 def test_both_columns_hold_out_the_same_items_where_one_is_set_beside_the_other() -> None:

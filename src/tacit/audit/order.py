@@ -7,10 +7,12 @@ compares neighbours in the histories of different people.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from tacit.audit.subject import AuditFinding, Subject, Verdict, does_not_apply
-from tacit.data.views import Histories, Lists
+from tacit.data.views import Histories, Lists, TrainView
 from tacit.evaluation.metrics import per_user
 from tacit.evaluation.significance import paired_bootstrap
 from tacit.experiment.amounts import metric_text as m4
@@ -79,17 +81,45 @@ LIMIT = 3.89  # standard deviations, as for the draws: a few common neighbours a
 SHUFFLES = 3  # of which the mean is what histories without order have
 
 
+@dataclass(frozen=True)
+class CommonNeighbours:
+    """How often the same two items follow each other in the histories of two people.
+
+    >>> CommonNeighbours(found=6, shuffled=2.0, tied=0.5, untied=3).ratio
+    3.0
+    """
+
+    found: int
+    shuffled: float  # the mean over histories in random order
+    tied: float | None  # the share of interactions with the time of a neighbour; None: no times
+    untied: int | None  # the same count with tied interactions in random order
+
+    @classmethod
+    def of(cls, train: TrainView) -> CommonNeighbours:
+        found = n_common(train.histories.items)
+        drawn = [n_common(train.shuffled(seed).histories.items) for seed in range(SHUFFLES)]
+        tied = untied = None
+        if train.time_N is not None and train.shuffle_N is None:
+            tied = tied_with_neighbour(train.histories)
+            untied = n_common(train.ties_shuffled(0).histories.items)
+        return cls(found, float(np.mean(drawn)), tied, untied)
+
+    @property
+    def ratio(self) -> float:
+        return self.found / max(self.shuffled, 1.0)
+
+    @property
+    def ratio_untied(self) -> float | None:
+        return None if self.untied is None else self.untied / max(self.shuffled, 1.0)
+
+
 def neighbours(subject: Subject) -> AuditFinding:
     """Do the same two items follow each other for many people, more than without order?"""
     name, train = "common neighbours", subject.split.train
-    histories = train.histories
-    if train.n_users < 2 or not (histories.items.size_U > 1).any():
+    if train.n_users < 2 or not (train.histories.items.size_U > 1).any():
         return does_not_apply(name, "no two histories have neighbours")
-    found = n_common(histories.items)
-    expected = float(
-        np.mean([n_common(train.shuffled(seed).histories.items) for seed in range(SHUFFLES)])
-    )
-    ratio = found / max(expected, 1.0)
+    counted = CommonNeighbours.of(train)
+    found, expected, ratio = counted.found, counted.shuffled, counted.ratio
     common = ratio >= MORE_OFTEN and found - expected > LIMIT * max(expected, 1.0) ** 0.5
     numbers: dict[str, float | int] = {
         "common neighbours": found,
@@ -107,9 +137,8 @@ def neighbours(subject: Subject) -> AuditFinding:
         )
     else:
         text += ": people share no order worth a word"
-    if train.time_N is not None and train.shuffle_N is None:
-        tied = tied_with_neighbour(histories)
-        untied = n_common(train.ties_shuffled(0).histories.items) / max(expected, 1.0)
+    tied, untied = counted.tied, counted.ratio_untied
+    if tied is not None and untied is not None:
         numbers |= {"tied with a neighbour": tied, "ratio, ties at random": untied}
         text += f"; {tied:.1%} of interactions have the exact time of a neighbour"
         if tied:

@@ -1,0 +1,201 @@
+"""Rows of a table against one another, tested user by user, in sentences and in a table of gains.
+
+Tests need the runs of both rows once; what they found is kept in the results file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lab.definition import Data, Metric, Place, Row, Table
+from lab.results import DoneCell, PairedTest, Results, metric_key
+from tacit.experiment.folder import RunFolder
+from tacit.study.compare import Entrant, p_text, tabulate
+from tacit.study.writer import as_markdown as table_in_markdown
+
+# One row against all others, in sentences that the numbers make.
+
+SIGNIFICANT = 0.05
+
+
+@dataclass
+class Standing:
+    """A row on one dataset: its mean over seeds, and the p-value of its difference from the row
+    that all are compared with, None where that was not tested."""
+
+    name: str
+    value: float
+    p: float | None = None
+    central: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.name} ({100 * self.value:.2f}{', central' if self.central else ''})"
+
+    def corrected(self, rows: int) -> float | None:
+        """Bonferroni over rows: what it says of one row needs no other row's runs, which may have
+        run on another machine."""
+        return None if self.p is None else min(1.0, rows * self.p)
+
+
+def verdict(table: Table, results: Results, out: Path) -> list[str]:
+    """For each dataset and metric of the full ranking: what is above the row `against`, and what
+    that row is above of, tested user by user; nothing for tables that have no such row."""
+    if table.against is None or not results.done:
+        return []
+    said = []
+    for data in table.datasets:
+        done = {
+            row.name: sorted(cells, key=lambda cell: cell.seed)
+            for row in table.rows_of(data)
+            if (cells := results.done_of(Place(table, row, data, "clean")))
+        }
+        ran = set(done)
+        if table.against not in done:
+            said.append(f"{data.name}: {table.against} was not run, so nothing is said.")
+            continue
+        own = done.pop(table.against)
+        for metric in table.metrics:
+            if metric[0] == "full" and done:
+                base = _standing(own, metric)
+                others = [_standing(cells, metric) for cells in done.values()]
+                highest = max(row.value for row in others)
+                for row in others:
+                    if row.value > base.value or row.value == highest:  # what the sentence names
+                        row.p = p_value(results, out, metric[1], own, done[row.name])
+                said.append(f"{data.name}, {metric[1]}: {sentence(base, others, own[0].users)}")
+        if absent := [row.name for row in table.rows_of(data) if row.name not in ran]:
+            said.append(f"{data.name}: not in this comparison, because not run: {_and(absent)}.")
+    return said
+
+
+def _standing(cells: Sequence[DoneCell], metric: Metric) -> Standing:
+    values = [cell.metrics[metric_key(metric)] for cell in cells]
+    return Standing(cells[0].row, float(np.mean(values)), central=cells[0].kind == "central")
+
+
+def sentence(own: Standing, others: Sequence[Standing], users: int) -> str:
+    """What beats a row, and whether significantly.
+
+    >>> ease = Standing("ease", 0.4, 0.0005, central=True)
+    >>> print(sentence(Standing("ours", 0.3), [ease, Standing("fedmf", 0.2, 0.4)], users=9))
+    ease (40.00, central) is above ours (30.00), beyond luck over 9 users (Bonferroni over 2 rows: \
+ease p 0.001). No federated method is above it.
+    """
+    ranked = sorted(others, key=lambda row: -row.value)
+    above = [row for row in ranked if row.value > own.value]
+    rows = f"Bonferroni over {len(ranked)} rows"
+    if not above:
+        nearest = ranked[0]
+        p = nearest.corrected(len(ranked))
+        told = p is not None and p < SIGNIFICANT
+        words = "and the two can be told apart" if told else "but the two cannot be told apart"
+        tested = f"{words} over {users} users (p {p_text(p)}, {rows})"
+        tested = "not tested, because its runs are not here" if p is None else tested
+        return f"nothing is above {own}; the nearest is {nearest}, {tested}."
+    values = {row.name: row.corrected(len(ranked)) for row in above}
+    clear = {name: p for name, p in values.items() if p is not None and p < SIGNIFICANT}
+    untested = [name for name, p in values.items() if p is None]
+    text = f"{_and([str(row) for row in above])} {'is' if len(above) == 1 else 'are'} above {own}, "
+    if clear:
+        which = "" if len(clear) == len(above) else f"{_and(list(clear))} "
+        each = ", ".join(f"{name} p {p_text(p)}" for name, p in clear.items())
+        text += f"{which}beyond luck over {users} users ({rows}: {each})"
+    elif len(untested) < len(above):
+        text += f"but none beyond luck over {users} users ({rows})"
+    if untested:
+        text += "; " if not text.endswith(", ") else ""
+        text += f"not tested, because the runs are not here: {_and(untested)}"
+    text += "."
+    if all(row.central for row in above):
+        text += " No federated method is above it."
+    return text
+
+
+def _and(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def p_value(
+    results: Results,
+    out: Path,
+    metric: str,
+    against: Sequence[DoneCell],
+    cells: Sequence[DoneCell],
+) -> float | None:
+    """Of a row's difference from the row `against`, before any correction; None where the runs are
+    not here and nobody has tested them."""
+    key = f"{cells[0].row} | {cells[0].dataset} | {metric}"
+    runs, others = (tuple(cell.folder for cell in several) for several in (cells, against))
+    known = results.tests.get(key)
+    if known is None or known.runs != runs or known.against != others:
+        if not all(RunFolder(out / run).finished for run in (*runs, *others)):
+            return None
+        both = [_entrant(out, against), _entrant(out, cells)]
+        difference = tabulate(both, metric, both[0].name).rows[1].difference
+        assert difference is not None  # it is not the row that is tested against
+        known = results.tests[key] = PairedTest(p=difference.p_value, runs=runs, against=others)
+    return known.p
+
+
+def _entrant(out: Path, cells: Sequence[DoneCell]) -> Entrant:
+    folders = tuple(out / cell.folder for cell in cells)
+    experiments = tuple(RunFolder(folder).experiment() for folder in folders)
+    return Entrant(cells[0].row, experiments, folders)
+
+
+# What a plug-in gains, method by method.
+
+
+def gain_lines(table: Table, data: Data, results: Results, out: Path) -> list[str]:
+    """Every row with and without the plug-in `table.gains`, on validation and on test; nothing for
+    a table that names none, or before the first pair is finished."""
+    pairs = table.pairs_of(data) if table.gains is not None else []
+    both = [(pair[0], _done(table, data, results, pair)) for pair in pairs]
+    finished = [(plain, cells) for plain, cells in both if all(cells)]
+    if not finished:
+        return []
+    metrics = [metric for metric in table.metrics if metric[0] == "full"]
+    heading = ["method", "chosen", "seeds", "validation"]
+    heading += [text for _, name in metrics for text in (f"test {name}", "p")]
+    lines = []
+    for plain, (without, with_) in finished:
+        line: list[str | int] = [plain.name, ", ".join(with_[0].sets), len(without)]
+        line.append(_gain([c.validation for c in without], [c.validation for c in with_]))
+        for metric in metrics:
+            key = metric_key(metric)
+            line.append(_gain([c.metrics[key] for c in without], [c.metrics[key] for c in with_]))
+            line.append(p_text(p_value(results, out, metric[1], without, with_)))
+        lines.append(line)
+    told = (
+        f"Without and with {table.gains}, and the gain, in points; means over seeds. Validation is "
+        "the metric by which the round is chosen, at the chosen round. p is of the difference on "
+        "the test part, user by user (paired bootstrap), not corrected for the number of rows."
+    )
+    title = f"### {data.name}: what {table.gains} gains"
+    return ["", title, "", told, "", table_in_markdown(heading, lines)]
+
+
+def _done(
+    table: Table, data: Data, results: Results, pair: tuple[Row, Row]
+) -> tuple[list[DoneCell], list[DoneCell]]:
+    """The finished seeds that both rows of a pair have; a row in which nothing is drawn has one."""
+    plain, gained = (results.done_of(Place(table, row, data, "clean")) for row in pair)
+    seeds = {cell.seed for cell in plain} & {cell.seed for cell in gained}
+
+    def common(cells: list[DoneCell]) -> list[DoneCell]:
+        return sorted((c for c in cells if c.seed in seeds), key=lambda cell: cell.seed)
+
+    return common(plain), common(gained)
+
+
+def _gain(without: Sequence[float], with_: Sequence[float]) -> str:
+    """
+    >>> _gain([0.1, 0.2], [0.3])
+    '15.00 → 30.00 (+15.00)'
+    """
+    before, after = 100 * float(np.mean(without)), 100 * float(np.mean(with_))
+    return f"{before:.2f} → {after:.2f} ({after - before:+.2f})"
