@@ -120,8 +120,8 @@ class Table:
     is how many every row tries. `against` names the row that the closing sentences are about.
     `seen_unseen` asks for what seen and unseen test items contribute, apart. With `split_seeds` a
     seed also seeds the split, and a number stands with the interval of its mean. `cold` asks for
-    what stands beside a result on untouched items, `bytes_up` for what a client sends in a round. `gains`
-    names a plug-in, and asks for what each row "X + NAME" gains over the row X.
+    what stands beside a result on untouched items, `bytes_up` for what a client sends in a round.
+    `gains` names a plug-in, and asks for what each row "X + NAME" gains over the row X.
 
     >>> Table("few", "Few", (Row("a", "fedmf"),), (Data("planted"),), (("full", "HR@10"),), 2)
     Traceback (most recent call last):

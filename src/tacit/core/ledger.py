@@ -216,8 +216,8 @@ def _through(algorithm: Algorithm) -> tuple[str, ...]:
     links = tuple(spelled(link) for link in algorithm.channel)
     if algorithm.custom is None or algorithm.bound is None:
         return links
-    norm, value = algorithm.bound
-    return (f"own bound:bound={value:g},order={norm}", *links)
+    bound = algorithm.bound
+    return (f"own bound:bound={bound.value:g},order={bound.norm}", *links)
 
 
 def _down(
