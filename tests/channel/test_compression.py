@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -189,6 +189,32 @@ def test_the_record_of_a_run_has_these_bytes() -> None:
     assert algorithm.traffic(pytest.fail, [943], 4).up == 1682 * 32 + 4  # a quarter, and a scale
     sparse = resolve("pfedrec", plugins=["top_k:share=0.1"]).method.algorithm(Task(943, 1682))
     assert sparse.traffic(pytest.fail, [943], 4).up == 168 * (4 + 32 * 4)
+
+
+@pytest.mark.parametrize("bits", [1, 8])
+def test_what_the_server_reads_can_be_rebuilt_from_these_bytes(bits: Literal[1, 8]) -> None:
+    generator = torch.Generator().manual_seed(4)
+    change = {ITEMS: torch.randn(20, 6, generator=generator).to(WIDE)}
+    links, packed = (TopK(0.25), Quantise(bits)), Packed.of((20, 6), width=4)
+    own = {ITEMS + WAITING: torch.zeros(20, 6, dtype=WIDE)}
+    read = encoded(links, change, own, UploadDraws(0, 1, 7))[0][ITEMS].numpy()
+    for link in links:
+        packed = link.packed(packed)
+
+    place_K = np.flatnonzero(read.any(1)).astype("<i4")
+    scale_K = np.abs(read[place_K]).max(1).astype("<f4")
+    levels = 1 if bits == 1 else 127
+    whole_KW = np.rint(read[place_K] / scale_K[:, None] * levels)
+    body = np.packbits(whole_KW > 0) if bits == 1 else whole_KW.astype("i1")
+    message = place_K.tobytes() + scale_K.tobytes() + body.tobytes()
+    assert len(message) == packed.size == 5 * 4 + 5 * 4 + (4 if bits == 1 else 30)
+
+    places, rest = np.frombuffer(message[:20], "<i4"), np.frombuffer(message[40:], "u1")
+    scales = np.frombuffer(message[20:40], "<f4").astype(np.float64)
+    numbers = 2.0 * np.unpackbits(rest)[:30] - 1 if bits == 1 else rest.view("i1")
+    rebuilt = np.zeros((20, 6))
+    rebuilt[places] = numbers.reshape(5, 6) * scales[:, None] / levels
+    assert np.allclose(rebuilt, read, rtol=1e-6, atol=0)
 
 
 @pytest.mark.parametrize("width", [4, 8])

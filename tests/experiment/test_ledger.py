@@ -16,7 +16,7 @@ from safetensors.torch import save
 from tacit.core.algorithm import Algorithm, ClientData, ClientState, Exchange, Update
 from tacit.core.fit import CompositionError
 from tacit.core.ledger import Ledger
-from tacit.core.types import Params, Task
+from tacit.core.types import BOUND, Params, Task
 from tacit.data.views import TrainView
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participation, everybody
@@ -335,16 +335,21 @@ def test_the_server_reads_sums_alone_only_where_that_is_claimed(planted):
 
 
 def test_a_run_that_claims_privacy_says_what_stands_between(planted):
-    plugins = ["private:epsilon=8"]
-    trainer = Trainer(
-        resolve("fedmf", rounds=3, plugins=plugins), planted.split.train.take(np.arange(USERS))
-    )
+    train = planted.split.train.take(np.arange(USERS))
+    trainer = Trainer(resolve("fedmf", rounds=3, plugins=["private:epsilon=8,clip=1"]), train)
     ledger, stated = trainer.ledger(3), trainer.algorithm.guarantee(trainer.releases)
     [row] = ledger.up
     assert row.readers == ("server_sum",)
     assert row.through == ("dense", "clip:bound=1,order=2", f"gaussian_sum:sigma={stated.noise:g}")
     assert ledger.releases == row.times_per_client == stated.releases == 3
     assert "only the sum of a round" in ledger.sentence
+
+    estimated = Trainer(resolve("fedmf", rounds=3, plugins=["private:epsilon=8"]), train).ledger(3)
+    bit, bound = (
+        [one for one in way if one.parameter == BOUND] for way in (estimated.up, estimated.down)
+    )
+    assert [(one.shape, one.bytes, one.readers) for one in bit] == [((), 4, ("server_sum",))]
+    assert [(one.shape, one.bytes) for one in bound] == [((2,), 8)]
 
 
 def test_a_third_party_is_named(planted):

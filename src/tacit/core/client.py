@@ -207,7 +207,8 @@ def _bounded(algorithm: ComposedAlgorithm, shared: Params, upload: Upload) -> Up
     factor = upload_factor(algorithm.channel, upload.change, unit=unit)
     passed = _scaled(upload, factor)
     if factor is not None and protection is not None and protection.estimates:
-        passed.change[BOUND] = protection.bit(factor)
+        like = next(iter(upload.change.values()))
+        passed.change[BOUND] = protection.bit(factor).to(like.dtype)
     return passed
 
 

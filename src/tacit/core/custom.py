@@ -375,7 +375,8 @@ class CustomAlgorithm(Algorithm):
         factor = row_factor(self.channel, sent, self.method.row_parameters, *known)
         passed = {name: (factor * value.double()).to(value) for name, value in sent.items()}
         if self.protection.estimates:
-            passed[BOUND] = self.protection.bit(factor)
+            like = next(iter(sent.values()))
+            passed[BOUND] = self.protection.bit(factor).to(like.dtype)
         return passed
 
     def absorbed(self, server: Params, user: Tensor, upload: Upload) -> Upload:
