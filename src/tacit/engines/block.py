@@ -13,7 +13,7 @@ from torch.func import vmap
 
 from tacit.core.algorithm import Total
 from tacit.core.capabilities import is_plain_descent, stacked_optimizer_state, steps_entrywise
-from tacit.core.client import upload_factor
+from tacit.core.client import scaled, upload_factor
 from tacit.core.compose import ComposedAlgorithm
 from tacit.core.types import BOUND, HISTORY_WEIGHT, OF_HISTORY, Batch, Params
 from tacit.data.batches import BlockDraws
@@ -85,11 +85,11 @@ def send(run: BlockRun, totals: Total, weight_B: np.ndarray) -> None:
     if protection is not None and protection.estimates and factor_B is not None:
         totals.add(BOUND, (weight * protection.bit(factor_B)).sum().cpu().numpy())
     for name, value in change.items():
-        scaled = value.double()
+        passed = value.double()
         spread = [1] * (value.dim() - 1)
         if factor_B is not None:
-            scaled = (scaled * factor_B.view(-1, *spread)).to(value).double()
-        sent = scaled * weight.view(-1, *spread)
+            passed = scaled(value, factor_B.view(-1, *spread)).to(value).double()
+        sent = passed * weight.view(-1, *spread)
         if sent.is_cuda:  # added up there: the sum is small, what all clients send is not
             totals.sums[name] += _sum_on_device(run, name, sent).cpu().numpy()
         elif name in run.rows:
