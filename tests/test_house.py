@@ -253,7 +253,6 @@ def test_one_module_names_the_file_of_a_record() -> None:
 FEWEST_LINES = 40  # of code: no blank lines, comments or docstrings
 SMALL = {
     "core.capabilities": "what may be trusted of a part: asked by parts, algorithms and engines",
-    "engines.accelerators.sums": "sums that several families share",
     "experiment.amounts": "numbers as people read them, wherever they are written",
     "experiment.callbacks": "a public base class that users subclass",
     "experiment.prepare": "the data of an experiment, before anything is trained or written",

@@ -21,6 +21,7 @@ from tacit.core.capabilities import (
     steps_entrywise,
 )
 from tacit.core.parts import Guided, Transform
+from tacit.core.protection import finite_factor
 from tacit.core.types import (
     BOUND,
     HISTORY_WEIGHT,
@@ -255,7 +256,7 @@ def _scaled(upload: Upload, factor: Tensor | None) -> Upload:
     if factor is None:
         return upload
     return Upload(
-        upload.item_R, {name: (v.double() * factor).to(v) for name, v in upload.change.items()}
+        upload.item_R, {name: scaled(v, factor).to(v) for name, v in upload.change.items()}
     )
 
 
@@ -265,7 +266,8 @@ def upload_factor(
     """How much of an upload passes the channel's clips; one number per client of a block.
 
     None where the channel does not clip. Norms are taken over all parameters together, in float64;
-    `unit` is a bound that is estimated on the way.
+    `unit` is a bound that is estimated on the way. Nothing passes of an upload whose norm is no
+    finite number: it would be seen in a sum through any noise.
     """
     factor: Tensor | None = None
     for link in channel:
@@ -282,8 +284,18 @@ def upload_factor(
 def _factor(link: Transform, norm: Tensor) -> Tensor:
     """A link's factor of each client's upload; one that may look at several norms sees one."""
     if norm.dim() == 0 or factors_at_once(link):
-        return link.factor(norm)
-    return torch.stack([link.factor(one) for one in norm])
+        return finite_factor(link, norm)
+    return torch.stack([finite_factor(link, one) for one in norm])
+
+
+def scaled(value: Tensor, factor: Tensor) -> Tensor:
+    """What passes of an upload, in float64: zeros where its factor is 0, whatever stood there.
+
+    >>> scaled(torch.tensor([2.0, float("nan")]), torch.tensor([0.5, 0.0])).tolist()
+    [1.0, 0.0]
+    """
+    passed = value.double() * factor
+    return torch.where(factor == 0, torch.zeros_like(passed), passed)
 
 
 # Guidance: the global table is mixed into personal ones, after the gates were trained

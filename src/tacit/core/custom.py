@@ -37,6 +37,7 @@ from tacit.core.algorithm import (
     Update,
 )
 from tacit.core.capabilities import defines
+from tacit.core.client import scaled
 from tacit.core.fit import CompositionError, LeaveOut, Use
 from tacit.core.parts import Transform
 from tacit.core.protection import Protection, promised, row_factor
@@ -373,7 +374,7 @@ class CustomAlgorithm(Algorithm):
         assert self.protection is not None
         known = (data.history_H, data.real_H, self.task.n_items, self.protection.unit(received))
         factor = row_factor(self.channel, sent, self.method.row_parameters, *known)
-        passed = {name: (factor * value.double()).to(value) for name, value in sent.items()}
+        passed = {name: scaled(value, factor).to(value) for name, value in sent.items()}
         if self.protection.estimates:
             like = next(iter(sent.values()))
             passed[BOUND] = self.protection.bit(factor).to(like.dtype)

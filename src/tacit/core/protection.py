@@ -237,5 +237,16 @@ def row_factor(
         sizes = [value.abs() if link.order == 1 else value.square() for value in whole.values()]
         length = torch.stack([size.sum() for size in sizes]).sum()
         norm = factor * (length if link.order == 1 else length.sqrt())
-        factor = factor * link.factor(norm / unit if link.in_units else norm)
+        factor = factor * finite_factor(link, norm / unit if link.in_units else norm)
     return factor
+
+
+def finite_factor(link: Transform, norm: Tensor) -> Tensor:
+    """A link's factor, and 0 where a norm is no finite number.
+
+    >>> from tacit.parts.channel import Clip
+    >>> finite_factor(Clip(1.0), torch.tensor([4.0, float("nan"), float("inf")])).tolist()
+    [0.25, 0.0, 0.0]
+    """
+    factor = link.factor(norm)
+    return torch.where(torch.isfinite(norm), factor, torch.zeros_like(factor))

@@ -18,7 +18,7 @@ from tacit.core.capabilities import (
     stacked_optimizer_state,
     steps_entrywise,
 )
-from tacit.core.client import through_channel, upload_factor
+from tacit.core.client import scaled, through_channel, upload_factor
 from tacit.core.compose import ComposedAlgorithm
 from tacit.core.types import (
     BOUND,
@@ -107,11 +107,11 @@ def send(
     if protection is not None and protection.estimates and factor_B is not None:
         totals.add(BOUND, (weight * protection.bit(factor_B)).sum().cpu().numpy())
     for name, value in change.items():
-        scaled = value.double()
+        passed = value.double()
         spread = [1] * (value.dim() - 1)
         if factor_B is not None:
-            scaled = (scaled * factor_B.view(-1, *spread)).to(value).double()
-        sent = scaled * weight.view(-1, *spread)
+            passed = scaled(value, factor_B.view(-1, *spread)).to(value).double()
+        sent = passed * weight.view(-1, *spread)
         if sent.is_cuda:  # added up there: the sum is small, what all clients send is not
             totals.sums[name] += _sum_on_device(run, name, sent).cpu().numpy()
         elif name in run.rows:

@@ -46,6 +46,7 @@ def gather_tables(algorithm: ComposedAlgorithm, train: TrainView, state: State) 
         if own_UID.is_cuda:
             change_BID = (own_UID[torch.from_numpy(user_B)] - table_ID).double()
             weight = torch.from_numpy(weight_B).to(change_BID)
+            change_BID[weight == 0] = 0.0  # whatever stood there
             total.sums[ITEMS] += torch.tensordot(weight, change_BID, 1).cpu().numpy()
         else:
             sum_tables(user_B, weight_B, table_ID.numpy(), own_UID.numpy(), total.sums[ITEMS])

@@ -174,9 +174,10 @@ def length_of_change(rows, count, tables, order):  # type: ignore[no-untyped-def
 
 @compiled(fastmath=FAST, error_model="numpy")
 def clip_factor(length, bound):  # type: ignore[no-untyped-def]
-    """What an upload is multiplied with; `length` is the sum that makes its norm."""
+    """What an upload is multiplied with; `length` is the sum that makes its norm. Nothing passes of
+    one that is no finite number."""
     norm = np.sqrt(length) if bound.order == 2 else length
-    return scale_to(bound.most, norm, 1.0)
+    return scale_to(bound.most, norm, 1.0) if np.isfinite(norm) else 0.0
 
 
 @compiled(fastmath=FAST, error_model="numpy")

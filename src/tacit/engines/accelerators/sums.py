@@ -46,8 +46,11 @@ def add_rows(total_ID, item_BR, rows_B, value_BRD):  # type: ignore[no-untyped-d
 
 @compiled(error_model="numpy")
 def sum_tables(users, weights, table, own, total):  # type: ignore[no-untyped-def]
-    """total += Σ weight · (own table - global table), in float64, in the order of the users."""
+    """total += Σ weight · (own table - global table), in float64, in the order of the users; a
+    table of weight 0 adds nothing, whatever stands there."""
     for k in range(len(users)):
+        if weights[k] == 0.0:
+            continue
         for item in range(own.shape[1]):
             for d in range(own.shape[2]):
                 change = np.float64(own[users[k], item, d] - table[item, d])
