@@ -87,18 +87,22 @@ class Quantise(Transform):
         return {name: self._rounded(name, value, draws) for name, value in change.items()}, own
 
     def _rounded(self, name: str, value: Tensor, draws: UploadDraws) -> Tensor:
-        row_RW = rows_of(value)
+        whole_RW = rows_of(value)
+        changed = whole_RW.any(dim=1).nonzero().squeeze(1)  # all other rows stay zeros
+        drawn_RW = draws.own(name, tuple(whole_RW.shape))[changed]
+        row_RW = whole_RW[changed]
         largest = row_RW.abs().amax(dim=1, keepdim=True)
-        if self.scale == "tensor":
+        if self.scale == "tensor" and len(row_RW):
             largest = largest.amax().expand_as(largest)
-        share_RW = row_RW / torch.where(largest > 0, largest, 1.0)  # in [-1, 1]
-        drawn_RW = draws.own(name, tuple(row_RW.shape))
+        share_RW = row_RW / largest  # in [-1, 1]
         if self.bits == 1:
-            sign_RW = torch.where(drawn_RW < (1 + share_RW) / 2, 1.0, -1.0)
-            return (sign_RW * largest).reshape(value.shape)
-        levels = 2 ** (self.bits - 1) - 1
-        whole_RW = torch.floor(share_RW * levels + drawn_RW).clamp(-levels, levels)
-        return (whole_RW * largest / levels).reshape(value.shape)
+            rounded_RW = torch.where(drawn_RW < (1 + share_RW) / 2, largest, -largest)
+        else:
+            levels = 2 ** (self.bits - 1) - 1
+            step_RW = torch.floor(share_RW * levels + drawn_RW).clamp(-levels, levels)
+            rounded_RW = step_RW * largest / levels
+        found = torch.zeros_like(whole_RW).index_copy_(0, changed, rounded_RW)
+        return found.reshape(value.shape)
 
     def packed(self, sent: Packed) -> Packed:
         if self.neutral:
