@@ -274,7 +274,7 @@ def test_noise_on_sums_has_the_standard_deviation_that_is_claimed(
 ) -> None:
     """The first round's sum, less the same sum without noise."""
     data = split_dataset(ragged(n_users=20, n_items=60), CLEAN).train
-    method: Any = CUSTOM[name] if name in CUSTOM else METHODS[name].method()
+    method: Any = METHODS[name].method() if name in METHODS else CUSTOM[name]
     asked = private(method, epsilon=EPSILON, view=view, clip=1.0)
     algorithm = asked.algorithm(Task.of(data, PLANNED))
     assert algorithm.protection is not None

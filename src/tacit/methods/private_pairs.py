@@ -18,8 +18,9 @@ ranks with its own history times the table, recent items more where asked.
 Which of two items came first is given up: that direction has as much noise as the pair itself, and
 for budgets of 8 and less it was worth nothing on any dataset.
 
-The settings that a claim takes were chosen by validation on three datasets (four without order),
-with each of them left out in turn, and came out the same for all; see `docs/results`.
+The settings that a claim takes were chosen by validation on other data. For near pairs, with each
+of three datasets left out in turn, they came out the same; `docs/results/table-privacy.md` says
+where this is not so.
 """
 
 from __future__ import annotations
