@@ -263,8 +263,10 @@ class ComposedAlgorithm(Algorithm):
 
     def guarantee(self, releases: int) -> Guarantee | None:
         """A server that reads tables, or is told how many interactions a client has, learns more
-        than what passes the channel."""
-        told = self.reads_tables is not None or self.tells_examples
+        than what passes the channel; so does a generator that learns from touched items, which it
+        does unless privacy is claimed."""
+        touched = self.method.cold is not None and self.protection is None
+        told = self.reads_tables is not None or self.tells_examples or touched
         if told or self.largest_weight is None or self.largest_weight > 1 or not releases:
             return None
         delta = DELTA if self.method.privacy is None else self.method.privacy.delta

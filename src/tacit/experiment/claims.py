@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from tacit.core.algorithm import Algorithm, Exchange
 from tacit.core.fit import CompositionError, LeaveOut, Use
+from tacit.core.types import Task
 from tacit.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -32,6 +33,12 @@ def check_claim(experiment: Experiment, algorithm: Algorithm) -> None:
             "protocol.negatives_exclude is 'unseen', so what a client draws depends on the "
             "histories of others, which no bound on its upload covers",
             Use("draw from all other items", "protocol.negatives_exclude", "train"),
+            DROP,
+        )
+    if experiment.method.algorithm(Task(n_users=1, n_items=1, releases=1)).guarantee(1) is None:
+        raise CompositionError(
+            "A guarantee is asked for, and the channel as it runs promises nothing: nobody says of "
+            "a link after its bound that it keeps the bound",
             DROP,
         )
     if algorithm.protection.request.selection == "last":
@@ -108,14 +115,20 @@ def assumptions(guarantee: Guarantee | None) -> tuple[str, ...]:
     """What a guarantee takes for granted, and what it does not speak of."""
     if guarantee is None:
         return ()
-    sums = "uploads are added up under secure aggregation, which a simulation takes for granted"
+    sums = (
+        "uploads are added up under secure aggregation, with the noise in the sum before anybody "
+        "sees it; a simulation takes both for granted"
+    )
     return (
         *((sums,) if guarantee.view != "local" else ()),
         "the catalogue and its content, who takes part and when, and the filters of the data are "
         "public",
         "settings were chosen without a look at this data",
-        "the seed of the noise is secret: a deployment draws its own; what rounding in floating "
-        "point may tell is not covered",
+        "nobody can draw the noise again: that of a simulation comes from its seed, so whoever has "
+        "the seed, or a second run with it, can take the noise off",
+        "the folder of this run stays with the experimenter: it holds the seed, and what devices "
+        "keep for themselves",
+        "what rounding in floating point may tell is not covered",
         "metrics, losses and curves of this run are the experimenter's, and are not covered; nor "
         "are further runs on the same people",
     )

@@ -129,6 +129,11 @@ class Trainer:
         return replace(path, text=f"{path.text}; {scorer.describe()}", scoring=scorer.kernel)
 
     def run_round(self) -> None:
+        if self.algorithm.protection is not None and self.state.round_number >= self.rounds:
+            raise TacitError(
+                f"The noise of this run was made for {self.rounds} rounds, which are played; one "
+                f"more would void its guarantee. Begin anew with more {argument('rounds')}."
+            )
         participants = self.participants(self.state.round_number + 1)
         with room_on(self.experiment.device):
             self.engine.round(
