@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from tacit.core.algorithm import Algorithm, Exchange
 from tacit.core.fit import CompositionError, LeaveOut, Use
-from tacit.core.types import Task
 from tacit.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -35,20 +34,14 @@ def check_claim(experiment: Experiment, algorithm: Algorithm) -> None:
             Use("draw from all other items", "protocol.negatives_exclude", "train"),
             DROP,
         )
-    if experiment.method.algorithm(Task(n_users=1, n_items=1, releases=1)).guarantee(1) is None:
-        raise CompositionError(
-            "A guarantee is asked for, and the channel as it runs promises nothing: nobody says of "
-            "a link after its bound that it keeps the bound",
-            DROP,
-        )
     if algorithm.protection.request.selection == "last":
         _check_selection(experiment, algorithm)
     played = experiment.rounds
     if algorithm.max_rounds is not None:
         played = min(played, algorithm.max_rounds)
-    if not algorithm.releases(played):
-        rounds = range(played + 1, LONGEST_WAIT)
-        first = next((number for number in rounds if algorithm.sends(number)), None)
+    sending = (number for number in range(1, LONGEST_WAIT) if algorithm.sends(number))
+    first = next(sending, None)
+    if first is None or first > played:
         longer = () if first is None else (Use("train for longer", "rounds", first),)
         raise CompositionError(
             f"No client sends anything in {played} rounds, so there is nothing to guarantee",
@@ -128,6 +121,7 @@ def assumptions(guarantee: Guarantee | None) -> tuple[str, ...]:
         "the seed, or a second run with it, can take the noise off",
         "the folder of this run stays with the experimenter: it holds the seed, and what devices "
         "keep for themselves",
+        "what rounding in floating point may tell is not covered",
         "metrics, losses and curves of this run are the experimenter's, and are not covered; nor "
         "are further runs on the same people",
     )
