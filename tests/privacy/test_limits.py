@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.core.fit import CompositionError
 from tacit.core.parts import Transform
 from tacit.core.protection import row_factor
 from tacit.core.types import ITEMS, OWN_ITEMS, Params, Task
@@ -112,10 +111,10 @@ def test_a_claim_that_promises_nothing_is_refused() -> None:
     """What was asked for would else run, without a guarantee and without a word."""
     claimed = resolve("fedmf", plugins=["private"])
     method = replace(claimed.method, channel=(Dense(), Clip(0.5), Louder()))  # type: ignore[type-var]
-    with pytest.raises(CompositionError, match="as it runs promises nothing"):
-        replace(claimed, method=method).check()
+    with pytest.raises(TacitError, match="nothing can"):
+        Trainer(replace(claimed, method=method), histories())
     after = replace(claimed.method, channel=(Dense(), Louder(), Clip(0.5)))  # type: ignore[type-var]
-    replace(claimed, method=after).check()
+    assert Trainer(replace(claimed, method=after), histories()).guarantee() is not None
 
 
 def test_no_round_is_played_beyond_those_that_noise_was_made_for() -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from tacit.core.algorithm import Algorithm, Exchange
 from tacit.core.fit import CompositionError, LeaveOut, Use
-from tacit.core.types import Task
 from tacit.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -33,12 +32,6 @@ def check_claim(experiment: Experiment, algorithm: Algorithm) -> None:
             "protocol.negatives_exclude is 'unseen', so what a client draws depends on the "
             "histories of others, which no bound on its upload covers",
             Use("draw from all other items", "protocol.negatives_exclude", "train"),
-            DROP,
-        )
-    if experiment.method.algorithm(Task(n_users=1, n_items=1, releases=1)).guarantee(1) is None:
-        raise CompositionError(
-            "A guarantee is asked for, and the channel as it runs promises nothing: nobody says of "
-            "a link after its bound that it keeps the bound",
             DROP,
         )
     if algorithm.protection.request.selection == "last":
