@@ -97,6 +97,8 @@ def test_purposes_have_numbers_of_their_own() -> None:
         "HISTORY_ORDER": 15,
         "NETWORK_DROPOUT": 20,
         "PRIVATE_NOISE": 21,
+        "UPLOAD": 26,
+        "PUBLIC": 27,
     }
 
 

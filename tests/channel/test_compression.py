@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.core.algorithm import Exchange, UploadDraws
+from tacit.core.algorithm import Bound, Exchange, UploadDraws
 from tacit.core.client import encoded
 from tacit.core.fit import CompositionError, Use
 from tacit.core.method import Method
@@ -345,7 +345,7 @@ def test_a_bound_holds_where_it_is_claimed(link: Transform) -> None:
     """What packs may lift a norm, so only a clip after it bounds what the server adds up."""
     before, after = with_channel(Clip(0.01), link), with_channel(link, Clip(0.01))
     assert algorithm_for(before, TRAIN).bound is None
-    assert algorithm_for(after, TRAIN).bound == (2, 0.01)
+    assert algorithm_for(after, TRAIN).bound == Bound(2, 0.01)
     assert largest(after) <= 0.01 * (1 + 1e-12)
     assert_paths_agree(after, TRAIN)
 

@@ -270,9 +270,12 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "best round": ({"sets": ["protocol.select=best"]}, "Validation chooses the round"),
     "patience": ({"sets": ["protocol.patience=5"]}, "validation says when to stop"),
     "patience of a paper": ({"protocol": "fedrkg"}, "validation says when to stop"),
-    "a grid": ({"method": "fedease", "sets": ["ridges=[1.0, 2.0]"]}, "tries 2 settings"),
+    "a grid": (
+        {"method": "fednext", "preset": "ridge", "sets": ["ridges=[1.0, 2.0]"]},
+        "tries 2 settings",
+    ),
     "a grid of half-lives": (
-        {"method": "fednext", "sets": ["half_lives=[1.0, 2.0, 4.0]"]},
+        {"method": "fednext", "preset": "ridge", "sets": ["half_lives=[1.0, 2.0, 4.0]"]},
         "tries 3 settings",
     ),
     "pool": ({"sets": ["protocol.negatives_exclude=unseen"]}, "depends on the histories of others"),
@@ -348,7 +351,7 @@ def test_a_channel_that_does_not_keep_the_claim_never_trains() -> None:
 
 
 def test_what_is_left_to_validation_is_said(tmp_path: Path) -> None:
-    record = played(tmp_path, "fedease", "private:selection=uncovered", rounds=3)
+    record = played(tmp_path, "fedmf", "private:selection=uncovered", rounds=3)
     assert record.privacy.selection_covered is False
     assert record.privacy.epsilon == pytest.approx(8.0)
     assert record.privacy.text.endswith("the choice on validation is not covered")

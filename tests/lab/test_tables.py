@@ -464,7 +464,7 @@ def test_bytes_stand_beside_the_numbers_where_a_table_asks(tmp_path: Path) -> No
 
 
 def test_a_packed_run_publishes_the_bytes_of_its_record(tmp_path: Path) -> None:
-    row = Row("packed", "fedmf", ("quantise",), rounds=1, search_rounds=1, free=True)
+    row = Row("packed", "fedmf", plugins=("quantise",), rounds=1, search_rounds=1, free=True)
     table = Table("few", "Few", (row,), (Data("planted"),), (("full", "HR@10"),), 1, bytes_up=True)
     results = filling(table, tmp_path, Clock(), seeds=1).fill()
     cell = done(results, "packed | planted | clean | seed 0")

@@ -348,6 +348,15 @@ class TestFedEase(CustomTests):
     noise_rounds = 8
 
 
+class TestFedPop(CustomTests):
+    name = "fedpop"
+    learns = False
+
+
+class TestDpals(CustomTests):
+    name = "dpals"
+
+
 class TestFedNext(CustomTests):
     """On the checkerboard nothing but the set counts: a long memory, and both sums."""
 

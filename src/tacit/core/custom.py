@@ -91,6 +91,12 @@ class CustomMethod:
         return None
 
     @property
+    def shows_history(self) -> frozenset[str]:
+        """Uploaded parameters that come whole, and are zero but for items of the history; the
+        disclosure says so."""
+        return frozenset()
+
+    @property
     def sends_private(self) -> frozenset[str]:
         """Uploaded parameters that hold values of private ones, as the method wants it; the
         disclosure says so."""
@@ -453,7 +459,7 @@ class CustomAlgorithm(Algorithm):
             Sent(
                 name,
                 self._numbers(name, change),
-                name in method.row_parameters and not hidden,
+                name in (method.row_parameters | method.shows_history) and not hidden,
                 name in method.sends_private,
             )
             for name in sorted(self.uploads)
@@ -517,8 +523,8 @@ class CustomAlgorithm(Algorithm):
     ) -> dict[str, Parcel]:
         if not exchange.sends:
             return {}
-        came = sample().received
-        return {name: Parcel.of(tuple(value.shape), width) for name, value in came.items()}
+        came = sorted(sample().received.items())
+        return {name: Parcel.of(tuple(value.shape), width) for name, value in came}
 
 
 def _without_bound(parameters: Params) -> Params:

@@ -137,7 +137,7 @@ def vouched_bound(link: Transform) -> Bound | None:
     ...     def factor(self, norm):
     ...         return norm.new_ones(norm.shape)
     >>> vouched_bound(Clip(2.0)), vouched_bound(Careless(2.0)) is None
-    (Bound(norm=2, value=2.0), True)
+    (Bound(norm=2, value=2.0, together=False), True)
     """
     if link.order is None or link.bound is None or not defines(link, "factor", "bound", "order"):
         return None

@@ -27,9 +27,12 @@ DEFAULTS = {
 BUILT_IN = {
     "tacit.core.method": ("federated",),
     "tacit.core.recency": ("recency",),
-    "tacit.methods.controls": ("popularity", "random", "unseen_first", "mean_profile"),
+    "tacit.methods.controls": ("popularity", "fedpop", "random", "unseen_first", "mean_profile"),
     "tacit.methods.closed_forms": ("ease", "pure_svd", "fedspectral", "fedease"),
     "tacit.methods.fednext": ("fednext",),
+    "tacit.methods.private_pairs": ("private_pairs",),
+    "tacit.methods.private_spectrum": ("private_spectrum",),
+    "tacit.methods.dpals": ("dpals",),
     "tacit.methods.central_trained": ("mf", "ncf", "neumf"),
     "tacit.methods.order_references": ("markov", "slist"),
     "tacit.methods.sequence_models": ("sasrec", "gru4rec"),

@@ -76,6 +76,10 @@ class FedPop(CustomMethod):
     scale: Literal["none", "norm"] = "none"
     privacy: PrivacyRequest | None = None
 
+    @property
+    def shows_history(self) -> frozenset[str]:
+        return frozenset({COUNTS})
+
     def protected(self, request: PrivacyRequest) -> FedPop:
         return replace(self, privacy=request, scale="norm")
 

@@ -66,6 +66,10 @@ class CountsFirst(CustomMethod):
             raise TacitError(f"last is {shown(self.last)}; it must be at least 1, or left out.")
 
     @property
+    def shows_history(self) -> frozenset[str]:
+        return frozenset({COUNTS})
+
+    @property
     def parts(self) -> int:
         """How many parts follow the counts."""
         return 1
