@@ -237,8 +237,11 @@ BEHAVIOURS: dict[str, dict[str, Override]] = {
 ELSEWHERE = {
     "federated": "a value with slots, which has no behaviour of its own",
     **dict.fromkeys(
-        ("fedspectral", "fedease", "fednext", "fcf_als", "feddae", "metamf", "fedpergnn", "fedpop")
-        + ("dpals", "private_pairs", "private_spectrum"),
+        ("fedspectral", "fedease", "fednext", "fcf_als", "feddae", "metamf", "fedpergnn"),
+        "test_methods_never_ignored.py: custom algorithms",
+    ),
+    **dict.fromkeys(
+        ("fedpop", "dpals", "private_pairs", "private_spectrum"),
         "test_methods_never_ignored.py: custom algorithms",
     ),
     "recency": "tests/core/test_recency.py: weights of one's own",
