@@ -78,18 +78,19 @@ def test_what_a_claim_comes_to_for_some_of_its_releases() -> None:
 # The noise of real methods, by the code that adds it in a round
 
 PRIVATE = [
-    ("pfedrec", "private:epsilon=4"),
-    ("pfedrec", "private:epsilon=4,view=local"),
-    ("fedncf", "private:epsilon=4"),  # several parameters share the bound
-    ("fedease", "private:epsilon=4"),
-    ("fednext", "private:epsilon=4"),
-    ("fedspectral", "private:epsilon=4"),
+    ("pfedrec", "private:epsilon=4", 1),
+    ("pfedrec", "private:epsilon=4,view=local", 1),
+    ("fedncf", "private:epsilon=4", 1),  # several parameters share the bound
+    # one release in as many rounds as the method has
+    ("fedease", "private:epsilon=4", 2),
+    ("fednext", "private:epsilon=4", 2),
+    ("fedspectral", "private:epsilon=4", 3),
 ]
 
 
-@pytest.mark.parametrize(("method", "plugin"), PRIVATE)
-def test_the_guarantees_of_methods_are_not_refuted(method: str, plugin: str) -> None:
-    found = audit_privacy(resolve(method, plugins=[plugin], rounds=1), draws=600)
+@pytest.mark.parametrize(("method", "plugin", "rounds"), PRIVATE)
+def test_the_guarantees_of_methods_are_not_refuted(method: str, plugin: str, rounds: int) -> None:
+    found = audit_privacy(resolve(method, plugins=[plugin], rounds=rounds), draws=DRAWS)
     assert found.claim.epsilon == pytest.approx(4.0)
     assert found.verdict == "not refuted"
     assert found.upload <= found.claim.bound * (1 + 1e-6)
@@ -138,6 +139,20 @@ def test_the_canary_is_stretched_to_the_bound() -> None:
     assert mechanism.reach == pytest.approx(1e6)
     assert mechanism.two_sided
     assert mechanism.clients == 1
+
+
+@pytest.mark.parametrize("method", ["fedease", "fednext"])
+def test_the_canary_of_a_release_in_parts_is_one_vector(method: str) -> None:
+    trainer = Trainer(resolve(method, plugins=["private:epsilon=4"]), small_view())
+    stated = trainer.guarantee()
+    assert stated is not None
+    mechanism, upload = mechanism_of(trainer, stated)
+    assert upload == pytest.approx(stated.bound, rel=1e-5)
+    assert list(mechanism.canary) == ["0:counts", "1:pairs"]
+    for name, direction in mechanism.direction.items():
+        noise = mechanism.noisy(name, 0.0 * direction, mechanism.clients, 1, 1)
+        assert np.abs(direction).max() > 0.0
+        assert noise.std() == pytest.approx(stated.noise, rel=0.5)
 
 
 def test_no_guarantee_no_audit() -> None:

@@ -195,9 +195,9 @@ def test_rules_of_a_source_keep_their_order():
     assert _together((KCore(5),), own_rules(None, 3, None)) == [KCore(5), MinUser(3)]
 
 
-@pytest.mark.parametrize("command", ["train", "compare", "sweep", "audit"])
+@pytest.mark.parametrize("command", ["train", "compare", "sweep", "audit leaks", "audit privacy"])
 def test_help_lists_every_split(tacit, command):
-    said = tacit(command, "--help")
+    said = tacit(*command.split(), "--help")
     words = set(re.findall(r"[a-z_]+", said.out))
     assert {*SPLITS, *COLD_SPLITS} <= words
 

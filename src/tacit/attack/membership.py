@@ -241,7 +241,7 @@ class _Shadows:
         """How far the person's own items stand above all others when the model ranks for them, in
         standard deviations."""
         history = self.view.history(self.user)
-        score_I = newcomer_of(
+        scored_I = newcomer_of(
             model.algorithm,
             model.train,
             model.state.on("cpu"),
@@ -250,6 +250,7 @@ class _Shadows:
             seed=0,
             rounds=NEWCOMER_ROUNDS if model.algorithm.private else 0,
         )
+        score_I = scored_I.astype(np.float64)  # the least spread is nothing in float32
         own = np.isin(np.arange(len(score_I)), history.item_H)
         spread = max(float(score_I.std()), 1e-300)
         return float((score_I[own].mean() - score_I[~own].mean()) / spread)

@@ -14,7 +14,7 @@ suffixes: N draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 
@@ -24,7 +24,7 @@ from matplotlib.figure import Figure
 from tacit.analysis.finding import Column, Table, word
 from tacit.attack.page import Page
 from tacit.attack.uploads import play_one, require_uploads
-from tacit.core.algorithm import Algorithm, Exchange
+from tacit.core.algorithm import Algorithm, Exchange, ServerState, Total
 from tacit.data.planted import planted_dataset
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
@@ -43,6 +43,7 @@ from tacit.privacy.lower_bound import EpsilonBound, Reads, epsilon_bound
 USERS, ITEMS, HISTORY = 8, 24, 9.0  # of the small catalogue
 PLAYED = 4  # releases in one draw at most; fewer, where there are fewer
 FEWEST_DRAWS = 100
+LOUD = 1000.0  # times a part of a release, before the server reads it
 HALF = 0.5  # the noise of the control, on which an audit must find the guarantee wrong
 
 Tables = Mapping[str, np.ndarray]
@@ -188,16 +189,15 @@ def mechanism_of(trainer: Trainer, claim: Guarantee) -> tuple[Mechanism, float]:
     """The first release of a federation, and the norm of its canary's upload.
 
     The canary is the client that adds most. An upload below the bound is stretched to it; one above
-    it, which no bound should let pass, stays as it is.
+    it, which no bound should let pass, stays as it is. A release that comes in parts over several
+    rounds is one vector of all of them.
     """
     algorithm, train = trainer.algorithm, trainer.train
-    number, exchange = _first_release(algorithm, trainer.rounds)
-    while trainer.state.round_number < number - 1:
+    parts = _first_release(algorithm, trainer.rounds)
+    while trainer.state.round_number < parts[0][0] - 1:
         trainer.run_round()
-    state = trainer.state.on("cpu").copy()
-    seed = trainer.experiment.seed
     users = np.flatnonzero(train.positives.size_U > 0).tolist()
-    added = [play_one(algorithm, train, state, exchange, user, seed).sums for user in users]
+    added = _added(trainer, parts, users)
     norms = [_norm(sums, claim.norm) for sums in added]
     canary = int(np.argmax(norms))
     if norms[canary] == 0.0:
@@ -213,7 +213,10 @@ def mechanism_of(trainer: Trainer, claim: Guarantee) -> tuple[Mechanism, float]:
     }
 
     def noisy(name: str, total: np.ndarray, clients: int, seed: int, release: int) -> np.ndarray:
-        return with_noise(algorithm, name, total, clients, seed, release, exchange.name)
+        part, parameter = name.split(":", 1)
+        number, exchange = parts[int(part)]
+        known = (algorithm, parameter, total, clients, seed, number + release - 1)
+        return with_noise(*known, exchange.name)
 
     mechanism = Mechanism(
         base={name: 0.0 * value for name, value in base.items()} if local else base,
@@ -225,12 +228,44 @@ def mechanism_of(trainer: Trainer, claim: Guarantee) -> tuple[Mechanism, float]:
     return mechanism, norms[canary]
 
 
-def _first_release(algorithm: Algorithm, rounds: int) -> tuple[int, Exchange]:
-    for number in range(1, rounds + 1):
-        for exchange in algorithm.exchanges(number):
-            if exchange.sends:
-                return number, exchange
-    raise TacitError("Nobody sends anything in this experiment, so there is no noise to audit.")
+def _first_release(algorithm: Algorithm, rounds: int) -> list[tuple[int, Exchange]]:
+    """The rounds and exchanges of one release: one, or all where they are bounded together."""
+    found = [
+        (number, exchange)
+        for number in range(1, rounds + 1)
+        for exchange in algorithm.exchanges(number)
+        if exchange.sends
+    ]
+    if not found:
+        raise TacitError("Nobody sends anything in this experiment, so there is no noise to audit.")
+    clips = algorithm.protection is not None and algorithm.protection.clips
+    whole = algorithm.bound is not None and algorithm.bound.together and not clips
+    return found if whole else found[:1]
+
+
+def _added(
+    trainer: Trainer, parts: Sequence[tuple[int, Exchange]], users: Sequence[int]
+) -> list[dict[str, np.ndarray]]:
+    """What each user adds to the sums of a release, by "part:parameter".
+
+    All users receive the same. What the server makes of a part is loud, as if many more had sent
+    it: a guarantee holds whatever is broadcast, and clients who hear nothing may have nothing to
+    say in the next part.
+    """
+    algorithm, train, seed = trainer.algorithm, trainer.train, trainer.experiment.seed
+    state = trainer.state.on("cpu").copy()
+    added: list[dict[str, np.ndarray]] = [{} for _ in users]
+    for part, (number, exchange) in enumerate(parts):
+        state.round_number = number - 1
+        total = Total(weight=float(len(users)), clients=len(users))
+        for user, own in zip(users, added, strict=True):
+            for name, value in play_one(algorithm, train, state, exchange, user, seed).sums.items():
+                own[f"{part}:{name}"] = value
+                total.add(name, LOUD * value)
+        if part + 1 < len(parts):
+            after = algorithm.step(ServerState(state.shared, state.server), total, number)
+            state.shared, state.server = after.parameters, after.optimizer
+    return added
 
 
 def _norm(sums: Tables, order: int) -> float:
