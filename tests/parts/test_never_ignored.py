@@ -91,16 +91,16 @@ PLACES: dict[str, Method] = {
     "beside": Method(
         SharedMlp(4, (3, 1)), sync=Proximal(5.0), local=JOINT, server=TablesBeside(GraphMean())
     ),
-    "clipped": Method(DotProduct(4), local=JOINT, channel=(Dense(), Clip(0.5))),
+    # a link that changes nothing by itself, in front of kernels
+    "clipped": Method(DotProduct(4), local=JOINT, channel=(Dense(), Clip(0.5), Quantise(32))),
     "gaussian": Method(DotProduct(4), local=JOINT, channel=(Dense(), Clip(0.5), Gaussian(0.1))),
     "gaussian sum": Method(
         DotProduct(4), local=JOINT, channel=(Dense(), Clip(0.5), GaussianSum(0.1))
     ),
     "laplace": Method(DotProduct(4), local=JOINT, channel=(Dense(), Laplace(0.1))),
-    "quantised": Method(DotProduct(4), local=JOINT, channel=(Dense(), Quantise(4))),
-    "as it is": Method(DotProduct(4), local=JOINT, channel=(Dense(), Quantise(32))),
-    "some rows": Method(DotProduct(4), local=JOINT, channel=(Dense(), TopK(0.2))),
-    "short rows": Method(DotProduct(4), local=JOINT, channel=(Dense(), RandomProjection(2))),
+    "packed": Method(
+        DotProduct(4), local=JOINT, channel=(Dense(), TopK(0.2), RandomProjection(2), Quantise(4))
+    ),
     "neural mf": Method(NeuralMf(4, (3, 2)), local=JOINT),
     "pairwise": Method(DotProduct(4), local=JOINT, objective=PairwiseRanking()),
     "adam": Method(LinearHead(4), local=Joint(Adam(0.05), Adam(0.05), batch=16)),
