@@ -41,7 +41,7 @@ METHODS = (
     *("fedmf", "fedncf", "fedneumf", "fedpergnn", "fedrap", "fedrecon", "fedspectral", "fedvbpr"),
     *("gpfedrec", "pfedrec", "mdifffr", "light_mdifffr", "ipfedrec", "ifedncf", "local_only"),
     *("mean_profile", "metamf", "mf", "ncf", "neumf", "popularity", "pure_svd", "random"),
-    *("unseen_first", "fednext", "markov", "slist", "gru4rec", "sasrec"),
+    *("unseen_first", "fednext", "markov", "slist", "gru4rec", "sasrec", "dpals", "fedpop"),
 )
 PLUGINS = (
     *(("fedmf", ["dual_personalised"]), ("fedncf", ["dual_personalised"])),
