@@ -35,6 +35,7 @@ from tacit.methods import (
     pfedrec,
 )
 from tacit.plugins.fedrkg import fedrkg, personal_table
+from tacit.plugins.private import private
 from tacit.testing.play import algorithm_for, same_to, trace
 from tacit.testing.synthetic import ragged
 
@@ -55,6 +56,11 @@ METHODS = {
         pfedrec(dim=5), beta=0.5, every=1, gate_rate=0.1, at="next", clip=0.1
     ),
     "fedmf + pie": personal_table(fedmf(dim=5)),
+    "fedncf + private": private(fedncf(dim=5), clip=0.5),
+    "fedmf + private, its bound estimated": private(fedmf(dim=5), view="local"),
+    "fedmf + fedrkg + private": private(
+        fedrkg(fedmf(dim=5), beta=0.5, every=1, gate_rate=0.1), clip=0.5, quantile=0.5
+    ),
 }
 
 

@@ -329,6 +329,24 @@ def test_a_claim_made_in_python_is_checked_as_well() -> None:
         replace(resolve("fedmf"), protocol=pool).check()
 
 
+def test_a_channel_that_does_not_keep_the_claim_never_trains() -> None:
+    """A second look, at what will really run: here somebody's clip that is none."""
+
+    class Leaky(Method):
+        def algorithm(self, task: Any) -> Any:
+            made = super().algorithm(task)
+            if made.protection is not None:
+                noise = made.protection.links[-1]
+                made.__dict__["channel"] = (*self.channel, noise)  # without its clip
+            return made
+
+    experiment = resolve("fedmf", plugins=["private"], rounds=2)
+    assert isinstance(experiment.method, Method)
+    parts = {name: getattr(experiment.method, name) for name in vars(experiment.method)}
+    with pytest.raises(TacitError, match="asks for epsilon 8, and that cannot be promised"):
+        Trainer(replace(experiment, method=Leaky(**parts)), prepare(experiment).split.train)
+
+
 def test_what_is_left_to_validation_is_said(tmp_path: Path) -> None:
     record = played(tmp_path, "fedease", "private:selection=uncovered", rounds=3)
     assert record.privacy.selection_covered is False

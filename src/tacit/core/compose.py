@@ -276,6 +276,7 @@ class ComposedAlgorithm(Algorithm):
             Bound(link.order, link.bound * self.largest_weight)
             for link in self.channel
             if link.order is not None and link.bound is not None and self.largest_weight is not None
+            if not link.in_units  # which says nothing before the unit is known
         ]
         return max(bounds, key=lambda bound: bound.norm, default=None)  # L2 where there are both
 

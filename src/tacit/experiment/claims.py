@@ -39,9 +39,9 @@ def check_claim(experiment: Experiment, algorithm: Algorithm) -> None:
     played = experiment.rounds
     if algorithm.max_rounds is not None:
         played = min(played, algorithm.max_rounds)
-    if not algorithm.releases(played):
-        rounds = range(played + 1, LONGEST_WAIT)
-        first = next((number for number in rounds if algorithm.sends(number)), None)
+    sending = (number for number in range(1, LONGEST_WAIT) if algorithm.sends(number))
+    first = next(sending, None)
+    if first is None or first > played:
         longer = () if first is None else (Use("train for longer", "rounds", first),)
         raise CompositionError(
             f"No client sends anything in {played} rounds, so there is nothing to guarantee",
@@ -114,7 +114,8 @@ def assumptions(guarantee: Guarantee | None) -> tuple[str, ...]:
         "the catalogue and its content, who takes part and when, and the filters of the data are "
         "public",
         "settings were chosen without a look at this data",
-        "the seed of the noise is secret: a deployment draws its own",
+        "the seed of the noise is secret: a deployment draws its own; what rounding in floating "
+        "point may tell is not covered",
         "metrics, losses and curves of this run are the experimenter's, and are not covered; nor "
         "are further runs on the same people",
     )

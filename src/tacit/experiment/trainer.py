@@ -55,6 +55,7 @@ class Trainer:
         if self.algorithm.protection is not None:  # noise is made for the releases of a user
             planned = Task.of(self.train, self.releases)
             self.algorithm = experiment.method.algorithm(planned)
+            self._require_promise()
         self.engine = engine_for(
             self.algorithm,
             experiment.name,
@@ -73,6 +74,17 @@ class Trainer:
         if self.algorithm.cold is not None and self.algorithm.composition is not None:
             self.cold = ColdServer.of(self.algorithm.composition, train, experiment.seed)
             self.cold.begin(self.state)
+
+    def _require_promise(self) -> None:
+        """What was asked for is what may be promised of the algorithm as it will run."""
+        assert self.algorithm.protection is not None
+        asked, found = self.algorithm.protection.request, self.guarantee()
+        if found is None or found.epsilon > asked.epsilon * (1 + 1e-6) or found.view != asked.view:
+            raise TacitError(
+                f"{self.experiment.label} asks for epsilon {asked.epsilon:g}, and that cannot be "
+                f"promised of it in {self.rounds} rounds: "
+                f"{'nothing can' if found is None else found.text}; leave the claim out."
+            )
 
     def _require_rows_for_unseen(self) -> None:
         algorithm, experiment = self.algorithm, self.experiment
