@@ -175,14 +175,14 @@ def claimed(one: Attacked) -> tuple[float | None, float | None, str | None]:
 
 
 def names_by_epsilon(found: Sequence[Attacked]) -> list[str]:
-    """Short names for an axis: experiments of one method by their epsilon, where that tells them
-    apart, else by their labels."""
-    short = [
-        "no guarantee" if one.guarantee is None else f"ε = {epsilon_text(one.guarantee)}"
-        for one in found
-    ]
-    alike = len({one.method for one in found}) == 1 and len(set(short)) == len(found)
-    return short if alike else [one.name for one in found]
+    """Short names for a column or an axis: experiments by their epsilon, with the method where
+    there are several, as long as that tells them apart; else by their labels."""
+    several = len({one.method for one in found}) > 1
+    short = []
+    for one in found:
+        said = "no guarantee" if one.guarantee is None else f"ε = {epsilon_text(one.guarantee)}"
+        short.append(f"{one.method}, {said}" if several else said)
+    return short if len(set(short)) == len(found) else [one.name for one in found]
 
 
 def figure_over_runs(
@@ -191,10 +191,12 @@ def figure_over_runs(
     label: str,
     note: str,
 ) -> Figure:
-    """AUC of experiments from left to right, by their places; a line for each attacker."""
+    """AUC of experiments from left to right, by their places; a series for each attacker, as a line
+    where all experiments are of one method."""
     figure, (panel,) = new_figure(width=2.2 + 1.1 * max(len(found), 3), height=4.2)
-    draw_estimates(panel, series, chance=0.5)
-    panel.set_xticks(range(len(found)), names_by_epsilon(found))
+    one_method = len({one.method for one in found}) == 1
+    draw_estimates(panel, series, chance=0.5, line="-" if one_method else "")
+    panel.set_xticks(range(len(found)), names_by_epsilon(found), rotation=25, ha="right")
     panel.set_ylim(0.3, 1.02)
     panel.set_ylabel(label)
     legend_outside(figure, panel)
@@ -205,10 +207,14 @@ def figure_over_runs(
 
 
 def draw_estimates(
-    panel: Axes, series: Mapping[str, Sequence[tuple[float, Estimate]]], *, chance: float
+    panel: Axes,
+    series: Mapping[str, Sequence[tuple[float, Estimate]]],
+    *,
+    chance: float,
+    line: str = "-",
 ) -> None:
-    """One line with intervals for each series, over the places that its points have on the axis;
-    chance is a grey line.
+    """Points with intervals for each series, over the places that they have on the axis; chance is
+    a grey line.
 
     >>> from tacit.experiment.charts import new_figure
     >>> _, (panel,) = new_figure()
@@ -220,8 +226,8 @@ def draw_estimates(
     panel.axhline(chance, color=GREY, linewidth=1.2, linestyle=":", label="chance")
     for place, (name, points) in enumerate(series.items()):
         means = [one.mean for _, one in points]
-        below = [one.mean - one.low for _, one in points]
-        above = [one.high - one.mean for _, one in points]
+        below = [max(0.0, one.mean - one.low) for _, one in points]  # rounding may be below
+        above = [max(0.0, one.high - one.mean) for _, one in points]
         panel.errorbar(
             [at for at, _ in points],
             means,
@@ -230,6 +236,7 @@ def draw_estimates(
             marker=marker(place),
             markersize=4,
             capsize=3,
+            linestyle=line,
             linewidth=1.2,
             label=name,
         )
