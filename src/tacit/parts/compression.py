@@ -101,7 +101,7 @@ class Quantise(Transform):
             levels = 2 ** (self.bits - 1) - 1
             step_RW = torch.floor(share_RW * levels + drawn_RW).clamp(-levels, levels)
             rounded_RW = step_RW * largest / levels
-        found = torch.zeros_like(whole_RW).index_copy_(0, changed, rounded_RW)
+        found = torch.zeros_like(whole_RW).index_copy_(0, changed, rounded_RW.to(whole_RW))
         return found.reshape(value.shape)
 
     def packed(self, sent: Packed) -> Packed:
