@@ -86,7 +86,7 @@ def test_an_edit_of_another_file_reaches_the_kernel(tmp_path: Path) -> None:
         file.touch()
     moved = package.parent.rename(tmp_path / "two") / "tacit"
     again = keys(moved)
-    # other times, another path, same contents; half a second of numba's compiler stays away
+    # other times, another path, same contents; numba's compiler is not even imported
     assert again == {"keys": first["keys"], "hits": 1, "compiler": False}
 
     change_streams(moved)
