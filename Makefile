@@ -4,29 +4,53 @@ VENV := .venv
 READY := $(VENV)/.ready
 BIN := $(VENV)/bin
 WORKERS ?= 2
+# Flower pins its dependencies narrowly, so deployments over it have an environment of their own.
+FLOWER_VENV ?= .venv-flower
+FLOWER_READY := $(FLOWER_VENV)/.ready
+FLOWER_BIN := $(FLOWER_VENV)/bin
+FLOWER_TESTS := tests/flower tests/deployment tests/node/test_scorers.py src/tacit/flower src/tacit/deployment
 # Small models: one thread per process is fastest, and two test workers do not fight over cores.
 # Tests start many processes: the first to read a module keeps its bytecode for the others, whatever the shell says.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: venv demo test test-slow bench honest-table tune fusion-planted cold-planted attack-table attack-interactions attack-membership audit-privacy table-pfedrec table-fedrkg table-order table-recency order-figures table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations table-channel table-privacy lint clean
+.PHONY: venv flower-venv demo deploy-demo test test-flower test-slow bench honest-table tune fusion-planted cold-planted attack-table attack-interactions attack-membership audit-privacy table-pfedrec table-fedrkg table-order table-recency order-figures table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations table-channel table-privacy poisoning table-papers-privacy scale lint clean
 
 venv: $(READY)
 
-# torch goes first and alone, at the pinned version: anything that resolves torch later finds it satisfied.
+# torch goes first and alone, at the pinned version: anything that resolves torch later finds it satisfied. Bytecode is
+# left to the first import: writing that of every module of torch takes longer than all the rest of the installation.
 $(READY): constraints.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet -c constraints.txt "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/python -m pip install --quiet -c constraints.txt -e '.[dev]'
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]'
 	touch $(READY)
+
+flower-venv: $(FLOWER_READY)
+
+$(FLOWER_READY): constraints-flower.txt pyproject.toml
+	test -x $(FLOWER_BIN)/python || $(PYTHON) -m venv $(FLOWER_VENV)
+	$(FLOWER_BIN)/python -m pip install --quiet --no-compile -c constraints-flower.txt "$$(grep '^torch==' constraints-flower.txt)"
+	$(FLOWER_BIN)/python -m pip install --quiet --no-compile -c constraints-flower.txt -e '.[dev,flower,export]'
+	touch $(FLOWER_READY)
 
 demo: $(READY)
 	$(BIN)/tacit demo
 
+# A small shop over a real SuperLink and five nodes, on this machine (docs/deploy.md).
+deploy-demo: $(FLOWER_READY)
+	$(TEST_ENV) $(FLOWER_BIN)/python examples/deployment/demo.py
+
+# Deployments over Flower are tested as well where their environment is: `make flower-venv` makes it.
 test: $(READY)
 	$(TEST_ENV) $(BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist worksteal
+	if test -e $(FLOWER_READY); then $(MAKE) test-flower; fi
+
+test-flower: $(FLOWER_READY)
+	$(TEST_ENV) $(FLOWER_BIN)/python -m pytest -m "not slow" -n $(WORKERS) --dist worksteal $(FLOWER_TESTS)
 
 test-slow: $(READY)
 	$(TEST_ENV) $(BIN)/python -m pytest -m slow
+	if test -e $(FLOWER_READY); then $(TEST_ENV) $(FLOWER_BIN)/python -m pytest -m slow $(FLOWER_TESTS); fi
 
 # The figures of the README: ratios measured in one run.
 bench: $(READY)
@@ -110,6 +134,14 @@ table-privacy: $(READY)
 table-recency: $(READY)
 	$(TABLE) recency
 
+# A million simulated people and a server's unit costs: docs/scale.md (3 minutes, 8 GB).
+scale: $(READY)
+	$(BIN)/python -m lab.scale --out docs/results --publish
+
+# What bad uploads do to a federation, and which rules over uploads hold (about 10 minutes of one core).
+poisoning: $(READY)
+	$(BIN)/python -m lab.poisoning
+
 # Figures of docs/order.md that stand in neither table.
 order-figures: $(READY)
 	$(BIN)/python -m lab.order_figures
@@ -131,6 +163,13 @@ table-coldstart-ablations: $(READY)
 
 table-channel: $(READY)
 	$(TABLE) channel
+
+# Papers' rows with noise, and the epsilon that it has; BUDGET is for each of the four tables.
+table-papers-privacy: $(READY)
+	$(TABLE) privacy-pfedrec
+	$(TABLE) privacy-fedrkg
+	$(TABLE) privacy-fedmr
+	$(TABLE) privacy-mdifffr
 
 lint: $(READY)
 	$(BIN)/ruff check .

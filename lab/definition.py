@@ -112,6 +112,32 @@ class Data:
 
 
 @dataclass(frozen=True)
+class Reading:
+    """One way to read the noise of a paper, for which epsilon is told (`lab/true_epsilon.py`).
+
+    `bound` is the norm C that an upload would be clipped to: a number, the median norm of uploads
+    as they are, or, where it is left out, the bound of the row's own channel. With a `multiplier`
+    the noise is that multiple of the bound in place of the channel's own. `released` says what
+    carries noise: each upload, or each local step.
+
+    >>> Reading("as it runs").as_it_runs, Reading("if clipped", bound=1.0).as_it_runs
+    (True, False)
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    name: str
+    bound: float | Literal["median"] | None = None
+    multiplier: float | None = None
+    released: Literal["uploads", "steps"] = "uploads"
+
+    @property
+    def as_it_runs(self) -> bool:
+        """Whether nothing is assumed beyond the row's own channel."""
+        return self == Reading(self.name)
+
+
+@dataclass(frozen=True)
 class Table:
     """A whole table. Cells are (row, dataset, column, seed); see docs/tables.md.
 
@@ -121,7 +147,8 @@ class Table:
     `seen_unseen` asks for what seen and unseen test items contribute, apart. With `split_seeds` a
     seed also seeds the split, and a number stands with the interval of its mean. `cold` asks for
     what stands beside a result on untouched items, `bytes_up` for what a client sends in a round.
-    `gains` names a plug-in, and asks for what each row "X + NAME" gains over the row X.
+    `gains` names a plug-in, and asks for what each row "X + NAME" gains over the row X. `epsilon`
+    lists readings of the rows' noise, and asks for what each of them promises.
 
     >>> Table("few", "Few", (Row("a", "fedmf"),), (Data("planted"),), (("full", "HR@10"),), 2)
     Traceback (most recent call last):
@@ -148,6 +175,7 @@ class Table:
     cold: bool = False
     bytes_up: bool = False
     gains: str | None = None
+    epsilon: tuple[Reading, ...] = ()
     device: str = "cpu"  # where cells run; the same cell on another device is not run again
 
     def __post_init__(self) -> None:

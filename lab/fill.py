@@ -8,14 +8,17 @@ before any gets its second.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import product
 from pathlib import Path
+from typing import TypeVar
 
 from lab.definition import Overrides, Place, Table
 from lab.render import as_markdown
 from lab.results import Cell, DoneCell, Results, undone
+from lab.true_epsilon import needs_norms, upload_norms
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import DivergedError
 from tacit.experiment.callbacks import Callback, Callbacks
@@ -28,6 +31,8 @@ from tacit.study.search import Choice, search
 from tacit.study.study import Trial, finish
 
 NOT_YET = "not run yet"
+
+Outcome = TypeVar("Outcome", bound=JobOutcome)
 
 
 @dataclass
@@ -131,12 +136,17 @@ def _silent(line: str) -> None:
     pass
 
 
+def _everything(place: Place) -> bool:
+    return True
+
+
 @dataclass
 class Filling:
     """One filling of a table; `fill()` does everything.
 
     `reuse` are folders of tables that may share runs. `published` is a folder of results, made
-    anywhere, to go on from; `publish` one to write to as well.
+    anywhere, to go on from; `publish` one to write to as well. Places that are `first` get all
+    their seeds before the others get any.
     """
 
     table: Table
@@ -150,6 +160,7 @@ class Filling:
     published: Path | None = None
     publish: Path | None = None
     callbacks: Callbacks = ()
+    first: Callable[[Place], bool] = _everything
     render: Callable[[Table, Results, Path], str] = as_markdown
     report: Callable[[str], None] = _silent
     clock: Callable[[], float] = time.monotonic
@@ -168,15 +179,33 @@ class Filling:
     def fill(self) -> Results:
         """Run what is missing, in order, and write the table after every job."""
         self.prepare()
-        self._write()
-        for last in range(self.seeds):
-            stopped = self.runner.run(self._jobs(last), self._absorb)
-            if stopped is not None:
-                raise RunInterruptedError(
-                    f"Stopped during {stopped.key}; give the same command again to continue."
-                )
-        self._write()
+        self.write()
+        for is_first, last in product((True, False), range(self.seeds)):
+            places = [place for place in self.table.places if self.first(place) == is_first]
+            self.run(self._jobs(places, last), self._absorb)
+        self._measure_uploads()
+        self.write()
         return self.results
+
+    def run(
+        self, jobs: Iterable[Job[Outcome]], absorb: Callable[[Job[Outcome], Outcome], None]
+    ) -> None:
+        """Do jobs as the budget allows; somebody who stops one stops everything."""
+        stopped = self.runner.run(jobs, absorb)
+        if stopped is not None:
+            raise RunInterruptedError(
+                f"Stopped during {stopped.key}; give the same command again to continue."
+            )
+
+    def _measure_uploads(self) -> None:
+        """What epsilon is told for, where it depends on the uploads of a finished run."""
+        known = self.results.uploads
+        for place in self.table.places:
+            done = next((c for c in self.results.done_of(place) if c.seed == 0), None)
+            if done is None or not needs_norms(place):
+                continue
+            if place.key not in known or known[place.key].run != done.folder:
+                known[place.key] = upload_norms(place.experiment(done.sets, 0), done.folder)
 
     def prepare(self) -> None:
         """Find out what is known and what is missing; nothing is run or written."""
@@ -199,6 +228,8 @@ class Filling:
             there = Results.read(self.table.name, self.published / self.results.path.name)
             self.results.tests = {**there.tests, **self.results.tests}
             self.results.timings = {**there.timings, **self.results.timings}
+            self.results.uploads = {**there.uploads, **self.results.uploads}
+            self.results.attacks = {**there.attacks, **self.results.attacks}
             before = [there, self.results]
         self.written = {cell.folder: cell for one in before for cell in one.done}
         own = [choice for one in before for choice in one.choices.values()]
@@ -252,9 +283,9 @@ class Filling:
                 found[place.cell(seed)] = self.written[name]
         return found
 
-    def _jobs(self, last: int) -> Iterator[Job[PlaceOutcome]]:
-        """Every place that lacks a wanted seed up to `last`."""
-        for place in self.table.places:
+    def _jobs(self, places: Sequence[Place], last: int) -> Iterator[Job[PlaceOutcome]]:
+        """Every one of some places that lacks a wanted seed up to `last`."""
+        for place in places:
             seeds = [seed for seed in self._wanted(place) if seed <= last]
             states = [self.results.cells[place.cell(seed)].status for seed in seeds]
             if not any(status.startswith(NOT_YET) for status in states):
@@ -289,9 +320,10 @@ class Filling:
                 again = undone(place, cell.seed, NOT_YET)
                 self.results.cells[place.cell(cell.seed)] = again
         self.written |= {c.folder: c for c in outcome.cells.values() if isinstance(c, DoneCell)}
-        self._write()
+        self.write()
 
-    def _write(self) -> None:
+    def write(self) -> None:
+        """The results and what people read, in every folder that wants them."""
         results = self.results
         results.title, results.seeds = self.table.title, self.seeds
         text = self.render(self.table, results, self.out)

@@ -9,6 +9,7 @@ import numpy as np
 
 from lab.definition import Column, Data, Metric, Place, Table
 from lab.results import KINDS, DoneCell, Kind, Results, metric_key
+from lab.true_epsilon import HOW_TO_READ, epsilon_lines, short_epsilon
 from lab.verdict import gain_lines, verdict
 from tacit.evaluation.significance import Spread
 from tacit.experiment.amounts import DASH, bytes_text
@@ -33,6 +34,7 @@ def as_markdown(table: Table, results: Results, out: Path) -> str:
                 *_guarantees(results),
                 *_rules(table),
                 *table.notes,
+                *([HOW_TO_READ] if table.epsilon else []),
                 *_accelerated(results),
             )
         ),
@@ -44,6 +46,7 @@ def as_markdown(table: Table, results: Results, out: Path) -> str:
         lines += seen_unseen_lines(table, data, results)
         lines += _cold_lines(table, data, results)
         lines += gain_lines(table, data, results, out)
+        lines += epsilon_lines(table, data, results)
         lines.append("")
     if said := verdict(table, results, out):
         lines += ["## What the numbers say", "", *(f"- {one}" for one in said), ""]
@@ -159,9 +162,11 @@ def _compared(table: Table, data: Data, results: Results) -> str:
     """One line per row and metric, print and both protocols side by side."""
     columns = table.columns_of(data)
     names: dict[Column, str] = {"paper": f"ours, {table.paper}", "clean": "ours, clean"}
-    heading = ["method", "metric", "print", *names.values(), "popularity", "chance", "why"]
+    heading = ["method", "metric", "print", *names.values()]
+    heading += [*(["ε"] if table.epsilon else []), "popularity", "chance", "why"]
     lines = []
     for row in table.rows_of(data):
+        epsilon = [short_epsilon(table, row, data, results)] if table.epsilon else []
         said: set[str] = set()
         for metric in table.metrics:
             published = table.published.get((row.name, data.name, metric))
@@ -182,9 +187,8 @@ def _compared(table: Table, data: Data, results: Results) -> str:
                 for name in ("popularity", "chance")
             ]
             shown = published.text if published else DASH
-            lines.append(
-                [row.name, metric_text(metric), shown, *texts, *references, "; ".join(why)]
-            )
+            first = [row.name, metric_text(metric), shown, *texts, *epsilon]
+            lines.append([*first, *references, "; ".join(why)])
     return table_in_markdown(heading, lines)
 
 

@@ -136,6 +136,31 @@ class PairedTest(_Part):
     against: tuple[str, ...]
 
 
+class UploadNorms(_Part):
+    """What some users' uploads of the first round are like before any noise, and which run it is.
+    `steps` are the most local steps of anybody in a round."""
+
+    run: str
+    users: int
+    order: Literal[1, 2]
+    median: float
+    steps: int
+
+
+class AttackCell(_Part):
+    """How well a server that knows all others' uploads tells whether a person's is in its sums."""
+
+    auc: float  # the mean over people
+    low: float
+    high: float
+    targets: int
+    draws: int  # with each target, and as many without
+    releases: int  # that it saw
+    controls_passed: bool
+    seconds: float
+    digest: str  # of the experiment that was attacked
+
+
 def metric_key(metric: Metric) -> str:
     """A metric in the results file.
 
@@ -169,7 +194,8 @@ class Results(BaseModel):
     """What a table's command knows, and goes on with when it is given again.
 
     `choices` are by place, `cells` by cell, `tests` (of tables that compare all rows with one) by
-    row, dataset and metric.
+    row, dataset and metric, `uploads` (of tables that tell epsilon) and `attacks` (of the table of
+    privacy) by place.
 
     >>> Results.read("few", Path("nowhere/few.json")).choices
     {}
@@ -185,6 +211,8 @@ class Results(BaseModel):
     timings: dict[str, Any] = Field(default={}, exclude_if=_is_empty)  # of older versions
     cells: dict[str, DoneCell | Cell] = {}
     tests: dict[str, PairedTest] = Field(default={}, exclude_if=_is_empty)
+    uploads: dict[str, UploadNorms] = Field(default={}, exclude_if=_is_empty)
+    attacks: dict[str, AttackCell] = Field(default={}, exclude_if=_is_empty)  # by place
 
     @classmethod
     def read(cls, table: str, path: Path) -> Results:

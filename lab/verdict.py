@@ -41,6 +41,26 @@ class Standing:
         return None if self.p is None else min(1.0, rows * self.p)
 
 
+@dataclass(frozen=True)
+class Comparison:
+    """The row `against` of a table and all others that were run, on one dataset by one metric."""
+
+    own: Standing
+    others: Sequence[Standing]
+    users: int
+
+    @property
+    def above(self) -> list[Standing]:
+        """The rows above it, the highest first."""
+        ranked = sorted(self.others, key=lambda row: -row.value)
+        return [row for row in ranked if row.value > self.own.value]
+
+    def clear(self, row: Standing) -> bool | None:
+        """Whether a row's difference is beyond luck; None where it was not tested."""
+        p = row.corrected(len(self.others))
+        return None if p is None else p < SIGNIFICANT
+
+
 def verdict(table: Table, results: Results, out: Path) -> list[str]:
     """For each dataset and metric of the full ranking: what is above the row `against`, and what
     that row is above of, tested user by user; nothing for tables that have no such row."""
@@ -48,28 +68,41 @@ def verdict(table: Table, results: Results, out: Path) -> list[str]:
         return []
     said = []
     for data in table.datasets:
-        done = {
-            row.name: sorted(cells, key=lambda cell: cell.seed)
-            for row in table.rows_of(data)
-            if (cells := results.done_of(Place(table, row, data, "clean")))
-        }
-        ran = set(done)
+        done = _finished(table, data, results)
         if table.against not in done:
             said.append(f"{data.name}: {table.against} was not run, so nothing is said.")
             continue
-        own = done.pop(table.against)
         for metric in table.metrics:
-            if metric[0] == "full" and done:
-                base = _standing(own, metric)
-                others = [_standing(cells, metric) for cells in done.values()]
-                highest = max(row.value for row in others)
-                for row in others:
-                    if row.value > base.value or row.value == highest:  # what the sentence names
-                        row.p = p_value(results, out, metric[1], own, done[row.name])
-                said.append(f"{data.name}, {metric[1]}: {sentence(base, others, own[0].users)}")
-        if absent := [row.name for row in table.rows_of(data) if row.name not in ran]:
+            if metric[0] == "full" and len(done) > 1:
+                found = compared(table, data, metric, results, out)
+                said.append(f"{data.name}, {metric[1]}: {sentence(found)}")
+        if absent := [row.name for row in table.rows_of(data) if row.name not in done]:
             said.append(f"{data.name}: not in this comparison, because not run: {_and(absent)}.")
     return said
+
+
+def _finished(table: Table, data: Data, results: Results) -> dict[str, list[DoneCell]]:
+    """The finished seeds of every row of a dataset, by its name."""
+    return {
+        row.name: sorted(cells, key=lambda cell: cell.seed)
+        for row in table.rows_of(data)
+        if (cells := results.done_of(Place(table, row, data, "clean")))
+    }
+
+
+def compared(table: Table, data: Data, metric: Metric, results: Results, out: Path) -> Comparison:
+    """The row `against`, which must have been run here, and the others; tested are the rows that a
+    sentence names: those above it, or the nearest below."""
+    done = _finished(table, data, results)
+    assert table.against is not None
+    own = done.pop(table.against)
+    base = _standing(own, metric)
+    others = [_standing(cells, metric) for cells in done.values()]
+    highest = max(row.value for row in others)
+    for row in others:
+        if row.value > base.value or row.value == highest:
+            row.p = p_value(results, out, metric[1], own, done[row.name])
+    return Comparison(base, others, own[0].users)
 
 
 def _standing(cells: Sequence[DoneCell], metric: Metric) -> Standing:
@@ -77,32 +110,32 @@ def _standing(cells: Sequence[DoneCell], metric: Metric) -> Standing:
     return Standing(cells[0].row, float(np.mean(values)), central=cells[0].kind == "central")
 
 
-def sentence(own: Standing, others: Sequence[Standing], users: int) -> str:
+def sentence(found: Comparison) -> str:
     """What beats a row, and whether significantly.
 
     >>> ease = Standing("ease", 0.4, 0.0005, central=True)
-    >>> print(sentence(Standing("ours", 0.3), [ease, Standing("fedmf", 0.2, 0.4)], users=9))
+    >>> others = [ease, Standing("fedmf", 0.2, 0.4)]
+    >>> print(sentence(Comparison(Standing("ours", 0.3), others, users=9)))
     ease (40.00, central) is above ours (30.00), beyond luck over 9 users (Bonferroni over 2 rows: \
 ease p 0.001). No federated method is above it.
     """
-    ranked = sorted(others, key=lambda row: -row.value)
-    above = [row for row in ranked if row.value > own.value]
-    rows = f"Bonferroni over {len(ranked)} rows"
+    own, above, users = found.own, found.above, found.users
+    rows = f"Bonferroni over {len(found.others)} rows"
     if not above:
-        nearest = ranked[0]
-        p = nearest.corrected(len(ranked))
-        told = p is not None and p < SIGNIFICANT
+        nearest = max(found.others, key=lambda row: row.value)
+        p = nearest.corrected(len(found.others))
+        told = found.clear(nearest)
         words = "and the two can be told apart" if told else "but the two cannot be told apart"
         tested = f"{words} over {users} users (p {p_text(p)}, {rows})"
-        tested = "not tested, because its runs are not here" if p is None else tested
+        tested = "not tested, because its runs are not here" if told is None else tested
         return f"nothing is above {own}; the nearest is {nearest}, {tested}."
-    values = {row.name: row.corrected(len(ranked)) for row in above}
-    clear = {name: p for name, p in values.items() if p is not None and p < SIGNIFICANT}
-    untested = [name for name, p in values.items() if p is None]
+    clear = [row for row in above if found.clear(row)]
+    untested = [row.name for row in above if found.clear(row) is None]
     text = f"{_and([str(row) for row in above])} {'is' if len(above) == 1 else 'are'} above {own}, "
     if clear:
-        which = "" if len(clear) == len(above) else f"{_and(list(clear))} "
-        each = ", ".join(f"{name} p {p_text(p)}" for name, p in clear.items())
+        which = "" if len(clear) == len(above) else f"{_and([row.name for row in clear])} "
+        values = [(row.name, row.corrected(len(found.others))) for row in clear]
+        each = ", ".join(f"{name} p {p_text(p)}" for name, p in values)
         text += f"{which}beyond luck over {users} users ({rows}: {each})"
     elif len(untested) < len(above):
         text += f"but none beyond luck over {users} users ({rows})"
@@ -154,7 +187,7 @@ def gain_lines(table: Table, data: Data, results: Results, out: Path) -> list[st
     """Every row with and without the plug-in `table.gains`, on validation and on test; nothing for
     a table that names none, or before the first pair is finished."""
     pairs = table.pairs_of(data) if table.gains is not None else []
-    both = [(pair[0], _done(table, data, results, pair)) for pair in pairs]
+    both = [(pair[0], both_done(table, data, results, pair)) for pair in pairs]
     finished = [(plain, cells) for plain, cells in both if all(cells)]
     if not finished:
         return []
@@ -179,7 +212,7 @@ def gain_lines(table: Table, data: Data, results: Results, out: Path) -> list[st
     return ["", title, "", told, "", table_in_markdown(heading, lines)]
 
 
-def _done(
+def both_done(
     table: Table, data: Data, results: Results, pair: tuple[Row, Row]
 ) -> tuple[list[DoneCell], list[DoneCell]]:
     """The finished seeds that both rows of a pair have; a row in which nothing is drawn has one."""

@@ -60,7 +60,7 @@ def test_the_opening_says_who_has_a_guarantee_and_who_has_none(tmp_path: Path) -
     for name in ("fedmf", "popularity"):
         record = run(resolve(name, rounds=2), tmp_path / name)
         assert record.privacy.text == quoted[1]
-    assert "This is a simulator" in opening
+    assert "`tacit train` is a simulator" in opening
 
 
 def test_the_speed_in_words_is_the_measured_one() -> None:
@@ -80,7 +80,7 @@ def test_every_number_of_a_result_stands_in_the_file_that_is_named() -> None:
     block = re.search(r"<!-- results -->\n(.*?)<!-- /results -->", README, re.DOTALL)
     assert block is not None
     lines = block[1].strip().splitlines()
-    assert len(lines) == 8
+    assert len(lines) == 9
     for line in lines:
         target = re.match(r"- \[[^]]+\]\(([^)]+)\)", line)
         assert target is not None, line

@@ -53,7 +53,8 @@ def compiled(**flags: Any) -> Callable[[Callable[..., Any]], Any]:
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
-        kernel = numba.njit(**flags)(function)
+        # no function pointers for C: nobody takes them, and numba would compile one per kernel
+        kernel = numba.njit(**{"no_cfunc_wrapper": True, **flags})(function)
         if isinstance(kernel, Dispatcher):  # NUMBA_DISABLE_JIT hands the function back
             kernel._cache = KernelCache(kernel)  # type: ignore[attr-defined]
         return kernel

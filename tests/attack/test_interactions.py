@@ -16,9 +16,10 @@ from tacit.attack.interactions import (
     own_direction,
 )
 from tacit.attack.uploads import watch
+from tacit.core.algorithm import Exchange, Total
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participants
-from tacit.engines.round import with_noise
+from tacit.engines.round import play_round, with_noise
 from tacit.errors import TacitError
 from tacit.experiment.prepare import prepare
 from tacit.experiment.resolve import resolve
@@ -112,10 +113,55 @@ def test_a_cohort_adds_up_as_in_a_round(method: str) -> None:
 def test_noise_is_that_of_a_round() -> None:
     trainer = watched("pfedrec", "clip:bound=1", "gaussian:sigma=0.5")
     [first] = watch(trainer, [3, 7], first=1, most=1)
-    noisy = with_noise(trainer.algorithm, "items", first.table([3, 7]), 2, 5, first.number)
+    noisy = with_noise(trainer.algorithm, "items", first.table([3, 7]), 2, 5, round_number=1)
     np.testing.assert_array_equal(first.table([3, 7], noise_seed=5), noisy)
     noise = first.table([3, 7], noise_seed=5) - first.table([3, 7])
     assert noise.std() == pytest.approx(0.5 * 2**0.5, rel=0.05)
+
+
+def test_noise_is_in_units_of_a_bound_that_is_estimated() -> None:
+    """The bound of a claim moves from round to round, and what hides the uploads moves with it."""
+    trainer = watched("pfedrec", "private:epsilon=8")
+    for one in watch(trainer, [3, 7], first=1, most=2):
+        noise = one.table([3, 7], noise_seed=5) - one.table([3, 7])
+        protection = trainer.algorithm.protection
+        assert protection is not None
+        unit = protection.unit(one.server.shared)
+        assert (unit == 1.0) == (one.number == 1)
+        assert noise.std() == pytest.approx(protection.noise * unit, rel=0.05)
+        assert np.linalg.norm(one.table([3])) == pytest.approx(unit, rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("method", "plugin"),
+    [
+        ("pfedrec", "private:epsilon=8"),
+        ("pfedrec", "private:epsilon=2,view=local,quantile=0.9"),
+        ("fedncf", "private:epsilon=4"),  # several tables
+        ("fcf_als", "private:epsilon=4"),  # no composition
+        ("fedmf", "private:epsilon=4,clip=0.1"),  # a bound that stays
+    ],
+)
+def test_what_is_seen_is_what_a_round_adds_up_after_a_bound_has_moved(
+    method: str, plugin: str
+) -> None:
+    trainer, users, totals = watched(method, plugin), [3, 7, 11], list[Total]()
+    [later] = watch(trainer, users, first=3, most=1)
+    algorithm, train, seed = trainer.algorithm, trainer.train, trainer.experiment.seed
+    state, who = trainer.state.copy(), Participants(np.array(users), np.ones(3, dtype=bool))
+    assert algorithm.protection is not None
+    assert (algorithm.protection.unit(state.shared) != 1.0) == algorithm.protection.estimates
+
+    def play(exchange: Exchange, who: Participants) -> Total:
+        return LoopEngine().play(algorithm, train, state, exchange, who, seed)
+
+    play_round(algorithm, train, state, who, seed, play, lambda total, _: totals.append(total))
+    [total] = totals
+    expected = [value for value in total.sums.values() if train.n_items in value.shape]
+    assert expected
+    np.testing.assert_allclose(
+        later.table(users, noise_seed=seed), np.concatenate(expected, axis=1), rtol=1e-9
+    )
 
 
 def test_later_rounds_are_watched_after_training() -> None:

@@ -10,6 +10,7 @@ from tacit.attack.membership import (
     TOLD,
     Membership,
     MembershipAttempt,
+    _auc,
     attack_membership,
     judged,
 )
@@ -77,7 +78,7 @@ def test_controls(open_models: Membership) -> None:
 
 
 def test_a_guarantee_is_not_contradicted_and_hides_the_person() -> None:
-    private = resolve("fedease", plugins=["private:epsilon=1"], rounds=1)
+    private = resolve("fedease", plugins=["private:epsilon=1"], rounds=2)
     found = attack_membership(private, models=32)
     assert found.guarantee is not None
     assert found.guarantee.epsilon == pytest.approx(1.0)
@@ -99,3 +100,10 @@ def test_a_person_by_name_and_mistakes() -> None:
             attack_membership(experiment, **{"models": 16, **given})
     with pytest.raises(TacitError, match="has all histories"):
         attack_membership(resolve("popularity"), models=16)
+
+
+def test_an_attack_that_says_nothing_has_chance_in_its_interval() -> None:
+    """Equal numbers for all models: the interval is chance itself, without a rounding beside it."""
+    found = _auc(np.zeros(97), np.zeros(103), level=0.95)
+    assert found.numbers == (0.5, 0.5, 0.5)
+    assert found.contains(0.5)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tacit.audit.privacy import (
     Mechanism,
+    Tables,
     audit_mechanism,
     audit_privacy,
     epsilon_of,
@@ -16,6 +18,8 @@ from tacit.audit.privacy import (
     privacy_page,
     small_view,
 )
+from tacit.engines.round import add_noise
+from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.experiment.resolve import resolve
 from tacit.experiment.trainer import Trainer
@@ -24,14 +28,16 @@ from tacit.privacy.guarantee import Guarantee
 DRAWS = 2000
 
 
-def gaussian(noise: float, reach: float = 1.0) -> Mechanism:
-    """A sum of one number, with noise from numpy."""
+def gaussian(noise: float, reach: float = 1.0, releases: int = 1) -> Mechanism:
+    """Sums of one number, with noise from numpy."""
 
-    def noisy(name: str, total: np.ndarray, clients: int, seed: int, release: int) -> np.ndarray:
-        return total + noise * np.random.default_rng([seed, release]).normal(size=total.shape)
+    def noisy(tables: Tables, seed: int) -> Tables:
+        generator = np.random.default_rng(seed)
+        return {name: v + noise * generator.normal(size=v.shape) for name, v in tables.items()}
 
-    nothing = {"a": np.zeros(3)}
-    return Mechanism(nothing, {"a": np.array([0.0, reach, 0.0])}, 1, noisy, two_sided=False)
+    canary = {f"{n}:a": np.array([0.0, reach, 0.0]) for n in range(releases)}
+    nothing = {name: 0.0 * value for name, value in canary.items()}
+    return Mechanism(nothing, canary, noisy, two_sided=False, releases=releases)
 
 
 def claim(noise: float = 2.0, releases: int = 1) -> Guarantee:
@@ -51,7 +57,7 @@ def test_a_true_claim_stands_and_the_control_is_caught() -> None:
         (gaussian(1.0), claim(2.0)),  # half the noise
         (gaussian(2.0, reach=2.0), claim(2.0)),  # an upload that no clip has bounded
         # noise for one release, stated for sixteen
-        (gaussian(2.0), replace(claim(2.0, 16), epsilon=claim(2.0, 1).epsilon)),
+        (gaussian(2.0, releases=4), replace(claim(2.0, 16), epsilon=claim(2.0, 1).epsilon)),
     ],
 )
 def test_wrong_claims_are_found_out(mechanism: Mechanism, stated: Guarantee) -> None:
@@ -81,8 +87,10 @@ PRIVATE = [
     ("pfedrec", "private:epsilon=4", 1),
     ("pfedrec", "private:epsilon=4,view=local", 1),
     ("fedncf", "private:epsilon=4", 1),  # several parameters share the bound
+    ("pfedrec", "private:epsilon=4", 3),  # a bound that moves
     # one release in as many rounds as the method has
     ("fedease", "private:epsilon=4", 2),
+    ("fedease", "private:epsilon=4,clip=0.5", 2),  # two of them
     ("fednext", "private:epsilon=4", 2),
     ("fedspectral", "private:epsilon=4", 3),
 ]
@@ -129,30 +137,78 @@ def test_an_upload_above_the_bound_is_found_out() -> None:
 
 
 def test_the_canary_is_stretched_to_the_bound() -> None:
-    trainer = Trainer(
-        resolve("fedmf", plugins=["clip:bound=1e6", "gaussian:sigma=1e6"]), small_view()
-    )
+    by_hand = resolve("fedmf", plugins=["clip:bound=1e6", "gaussian:sigma=1e6"], rounds=1)
+    trainer = Trainer(by_hand, small_view())
     stated = trainer.guarantee()
     assert stated is not None
     mechanism, upload = mechanism_of(trainer, stated)
     assert upload < 1e6
     assert mechanism.reach == pytest.approx(1e6)
     assert mechanism.two_sided
-    assert mechanism.clients == 1
+    assert not any(value.any() for value in mechanism.base.values())  # its upload alone
 
 
-@pytest.mark.parametrize("method", ["fedease", "fednext"])
-def test_the_canary_of_a_release_in_parts_is_one_vector(method: str) -> None:
-    trainer = Trainer(resolve(method, plugins=["private:epsilon=4"]), small_view())
+def mechanism_for(method: str, plugin: str, **more: Any) -> tuple[Mechanism, float, Guarantee]:
+    trainer = Trainer(resolve(method, plugins=[plugin], **more), small_view())
     stated = trainer.guarantee()
     assert stated is not None
-    mechanism, upload = mechanism_of(trainer, stated)
-    assert upload == pytest.approx(stated.bound, rel=1e-5)
-    assert list(mechanism.canary) == ["0:counts", "1:pairs"]
+    return *mechanism_of(trainer, stated), stated
+
+
+COUNTS_FIRST = {
+    "fedease": ["0:counts", "1:pairs"],
+    "fednext": ["0:counts", "1:pairs"],
+    "fedspectral": ["0:counts", "1:basis", "2:basis"],
+    "dpals": ["0:counts", "1:gram", "1:right", "2:gram", "2:right"],
+}
+
+
+@pytest.mark.parametrize("method", COUNTS_FIRST)
+@pytest.mark.parametrize("clip", ["", ",clip=2", ",clip=0.3"])
+def test_all_releases_of_a_method_that_counts_first_are_looked_at(method: str, clip: str) -> None:
+    """One vector with one bound, or as many as there are rounds where a clip bounds each."""
+    mechanism, upload, stated = mechanism_for(method, f"private:epsilon=4{clip}")
+    assert sorted(mechanism.canary) == sorted(COUNTS_FIRST[method])
+    each = clip == ",clip=0.3"
+    assert (
+        mechanism.releases == stated.releases == (int(max(mechanism.canary)[0]) + 1 if each else 1)
+    )
+    assert upload <= stated.bound * (1 + 1e-5)
+    assert mechanism.reach == pytest.approx(stated.bound * stated.releases**0.5, rel=1e-5)
+    nothing = {name: 0.0 * value for name, value in mechanism.canary.items()}
+    draws = [mechanism.noisy(nothing, seed) for seed in range(8)]
     for name, direction in mechanism.direction.items():
-        noise = mechanism.noisy(name, 0.0 * direction, mechanism.clients, 1, 1)
         assert np.abs(direction).max() > 0.0
-        assert noise.std() == pytest.approx(stated.noise, rel=0.5)
+        noise = np.stack([draw[name] for draw in draws])
+        assert noise.std() == pytest.approx(stated.noise, rel=0.2)
+
+
+@pytest.mark.parametrize("silent", [1, 2])
+def test_a_release_without_noise_is_found_out_whichever_it_is(
+    monkeypatch: pytest.MonkeyPatch, silent: int
+) -> None:
+    def forgetful(algorithm: Any, state: State, *more: Any) -> None:
+        if state.round_number + 1 != silent:
+            add_noise(algorithm, state, *more)
+
+    stated = resolve("fedease", plugins=["private:epsilon=4,clip=0.5"], rounds=2)
+    assert audit_privacy(stated, draws=DRAWS).verdict == "not refuted"
+    monkeypatch.setattr("tacit.audit.privacy.add_noise", forgetful)
+    assert audit_privacy(stated, draws=DRAWS).verdict == "WRONG"
+
+
+def test_the_noise_of_an_estimated_bound_is_in_its_units() -> None:
+    """The estimate moves from release to release, and table, bit and noise move with it."""
+    mechanism, upload, stated = mechanism_for("pfedrec", "private:epsilon=4", rounds=5)
+    assert mechanism.releases == 4  # of five
+    assert upload == pytest.approx(stated.bound, rel=1e-5)
+    assert mechanism.reach == pytest.approx(2 * stated.bound, rel=1e-5)
+    noise = mechanism.noisy({name: 0.0 * value for name, value in mechanism.canary.items()}, 1)
+    for place in range(4):
+        unit = mechanism.unit[f"{place}:items"]
+        assert (unit == 1.0) == (place == 0)
+        assert noise[f"{place}:items"].std() / stated.noise == pytest.approx(unit, rel=0.1)
+        assert mechanism.unit[f"{place}:privacy.bound"] == 1.0
 
 
 def test_no_guarantee_no_audit() -> None:

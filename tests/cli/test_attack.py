@@ -138,7 +138,7 @@ def test_interactions_of_a_run_as_json(tacit, small):
 
 
 def test_membership_of_a_series(tacit, small):
-    asked = ("attack", "membership", "fedease", *small, "--rounds", 1, "--models", 16)
+    asked = ("attack", "membership", "fedease", *small, "--rounds", 2, "--models", 16)
     said = tacit(*asked, "--epsilon", "none,1", "--json")
     assert said.code == 0, said.err
     answer = json.loads(said.out)

@@ -17,6 +17,8 @@ SECONDS = 60
 @pytest.mark.skipif(sys.platform == "win32", reason="signals work differently there")
 def test_ctrl_c_then_resume(tacit, small):
     command = ["train", "fedncf", *small, "--rounds", "60", "--out", "one"]
+    # first, so that the other process finds its kernels compiled and has all its seconds to train
+    alone = json.loads(tacit(*command[:-1], "alone", "--json").out)
     program = "from tacit.cli.main import run; run()"
     process = subprocess.Popen(
         [sys.executable, "-c", program, *command],
@@ -41,7 +43,6 @@ def test_ctrl_c_then_resume(tacit, small):
     assert not Path("one", "run.json").exists()
 
     resumed = json.loads(tacit(*command, "--resume", "--json").out)
-    alone = json.loads(tacit(*command[:-1], "alone", "--json").out)
     assert resumed["rounds_run"] == 60
     for key in ("metrics", "reference", "breakdown", "beyond", "selected_round", "cost"):
         assert resumed[key] == alone[key], key

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from dataclasses import fields
+from importlib import metadata
 from importlib.metadata import EntryPoint
 
 import pytest
@@ -147,7 +148,7 @@ def test_the_list_is_made_anew_when_a_source_changes(tacit, tmp_path, monkeypatc
 def test_the_list_is_never_kept_with_extensions(tacit, tmp_path, monkeypatch):
     monkeypatch.setenv("TACIT_CACHE", str(tmp_path / "cache"))
     found = EntryPoint("mine", "my_package", "tacit.methods")
-    monkeypatch.setattr(listing, "entry_points", lambda group: [found] * (group == found.group))
+    monkeypatch.setattr(metadata, "entry_points", lambda group: [found] * (group == found.group))
     assert tacit("list").code == 0
     assert not (tmp_path / "cache").exists()
 

@@ -90,8 +90,9 @@ def test_only_methods_that_rank_with_tuned_rows_keep_them() -> None:
     assert not tuned.tuned.count_U.any()
     # room for what one round can touch, and never more than the catalogue
     sizes = train.positives.size_U
-    assert tuned.tuned.start_U1[1] == min(50, sizes[0] * 5)
-    assert np.diff(tuned.tuned.start_U1).max() <= 50
+    assert tuned.tuned.room_U[0] == min(50, sizes[0] * 5)
+    assert tuned.tuned.room_U.max() <= 50
+    assert len(tuned.tuned.value_CD) == 0  # nobody took part yet
 
 
 def test_persistent_moments_have_a_step_count_per_client() -> None:

@@ -9,16 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 
+from tacit.core.method import Method
 from tacit.core.optim import Adam
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.participation import Participation
+from tacit.engines.participation import everybody as everybody_of
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.experiment.checkpoint import load_state, save_state
+from tacit.experiment.sealed import SEAL, file_checksum, write_sealed
 from tacit.methods import local_only, pfedrec
 from tacit.testing.play import algorithm_for, trace
 from tacit.testing.synthetic import ragged
@@ -26,11 +29,14 @@ from tacit.testing.synthetic import ragged
 TRAIN = split_dataset(ragged(), CLEAN).train
 
 
+def rich_method() -> Method:
+    method = pfedrec(dim=4)
+    return replace(method, local=replace(method.local, model=Adam(lifetime="persistent")))
+
+
 def rich_state() -> State:
     """A state with everything: tuned rows, persistent optimizer state, people who sat out."""
-    method = pfedrec(dim=4)
-    method = replace(method, local=replace(method.local, model=Adam(lifetime="persistent")))
-    state = trace(method, TRAIN, CohortEngine(fused="never"), rounds=2).state
+    state = trace(rich_method(), TRAIN, CohortEngine(fused="never"), rounds=2).state
     assert state.optimizer
     assert state.tuned is not None
     assert 0 < state.fresh_U.sum() < len(state.fresh_U)
@@ -52,7 +58,7 @@ def assert_same(one: State, two: State) -> None:
         assert torch.equal(one.broadcast, two.broadcast)
     assert (one.tuned is None) == (two.tuned is None)
     if one.tuned is not None and two.tuned is not None:
-        assert np.array_equal(one.tuned.start_U1, two.tuned.start_U1)
+        assert np.array_equal(one.tuned.start_U, two.tuned.start_U)
         assert np.array_equal(one.tuned.count_U, two.tuned.count_U)
         assert np.array_equal(one.tuned.item_C, two.tuned.item_C)
         assert one.tuned.item_C.dtype == two.tuned.item_C.dtype
@@ -66,6 +72,39 @@ def test_there_and_back_bit_for_bit(tmp_path: Path) -> None:
     assert loaded is not None
     assert_same(loaded[0], state)
     assert loaded[1] == note
+
+
+def test_rows_of_an_older_version_had_room_for_everybody(tmp_path: Path) -> None:
+    state = rich_state()
+    assert state.tuned is not None
+    everybody = np.flatnonzero(state.tuned.room_U)
+    state.tuned.make_room(everybody)
+    start_U1 = np.concatenate([[0], np.cumsum(state.tuned.room_U)])
+    item_C, value_CD = np.zeros(start_U1[-1], np.int32), torch.zeros(int(start_U1[-1]), 4)
+    for user, start in enumerate(start_U1[:-1].tolist()):
+        item_R, row_RD = state.tuned.of(user)
+        item_C[start : start + len(item_R)] = item_R
+        value_CD[start : start + len(item_R)] = row_RD
+    save_state(tmp_path, state, {})
+    [file] = tmp_path.glob("*.safetensors")
+    tensors = load_file(file)
+    del tensors["tuned.room"], tensors["tuned.first"]
+    tensors |= {"tuned.start": torch.from_numpy(start_U1), "tuned.value": value_CD}
+    save_file(tensors | {"tuned.item": torch.from_numpy(item_C)}, file)
+    sidecar = json.loads((tmp_path / "state.json").read_text())
+    sidecar["checksum"] = file_checksum(file)
+    write_sealed(tmp_path / "state.json", {k: v for k, v in sidecar.items() if k != SEAL})
+    loaded = load_state(tmp_path)
+    assert loaded is not None
+    assert loaded[0].tuned is not None
+    for user in range(TRAIN.n_users):
+        (item_R, row_RD), (found_R, found_RD) = state.tuned.of(user), loaded[0].tuned.of(user)
+        assert np.array_equal(item_R, found_R)
+        assert torch.equal(row_RD, found_RD)
+    algorithm = algorithm_for(rich_method(), TRAIN)
+    for one in (state, loaded[0]):
+        CohortEngine().round(algorithm, TRAIN, one, everybody_of(TRAIN), 0)
+    assert torch.equal(state.shared["items"], loaded[0].shared["items"])
 
 
 def test_a_state_in_double_precision_and_without_shared_parameters(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.core.fit import CompositionError, LeaveOut, Remedy
+from tacit.core.fit import CompositionError, LeaveOut, Remedy, settings_of
 from tacit.core.method import Method
 from tacit.data.protocol import Protocol
 from tacit.data.split import Split, split_dataset
@@ -128,8 +128,9 @@ def follow(remedy: Remedy, method: str, plugins: tuple[str, ...]) -> None:
     if isinstance(remedy, LeaveOut):
         play(method, remedy.plugins_after(plugins))
     else:
-        assert remedy.setting is not None, f"nobody can type {remedy}"
-        play(method, plugins, (remedy.setting,))
+        settings = settings_of(remedy)
+        assert None not in settings, f"nobody can type {remedy}"
+        play(method, plugins, tuple(filter(None, settings)))
 
 
 @dataclass

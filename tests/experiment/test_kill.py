@@ -44,10 +44,14 @@ def _rounds_written(out: Path) -> int:
     return len(metrics.read_text().splitlines()) if metrics.exists() else 0
 
 
-def _kill_and_resume(tmp_path: Path, kills: int, command: str = PFEDREC) -> None:
+def _kill_and_resume(
+    tmp_path: Path, kills: int, command: str = PFEDREC, killed_with: str = ""
+) -> None:
+    """`killed_with` are flags of the killed run alone, which change no number."""
     alone, killed = tmp_path / "alone", tmp_path / "killed"
     rounds = 100 + 20 * kills  # so that the run outlasts its kills
     assert main(_arguments(command, alone, rounds, 1)) == 0
+    command = f"{command} {killed_with}"
     chooser = random.Random(0)
     for number in range(kills):
         process = _start(command, killed, rounds, 1 + number % 2)
@@ -65,10 +69,16 @@ def _kill_and_resume(tmp_path: Path, kills: int, command: str = PFEDREC) -> None
     assert _numbers(killed) == _numbers(alone)
     for name in ("metrics.jsonl", "ranks.parquet"):
         assert (killed / name).read_bytes() == (alone / name).read_bytes(), name
+    left, expected = ({one.name for one in folder.iterdir()} for folder in (killed, alone))
+    assert left - {"checkpoint"} == expected - {"checkpoint"}
 
 
 def test_killed_twice(tmp_path: Path) -> None:
     _kill_and_resume(tmp_path, kills=2)
+
+
+def test_killed_with_private_rows_on_disk(tmp_path: Path) -> None:
+    _kill_and_resume(tmp_path, kills=1, killed_with="--private-on-disk")
 
 
 @pytest.mark.slow

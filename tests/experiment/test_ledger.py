@@ -434,9 +434,9 @@ def can_keep_a_claim(name: str) -> bool:
 def test_what_a_report_says_of_privacy_agrees_with_the_ledger(planted, untouched, name, claim):
     if claim and not can_keep_a_claim(name):
         with pytest.raises(CompositionError):
-            resolve(name, rounds=2, plugins=CLAIMS[claim])
+            resolve(name, rounds=3, plugins=CLAIMS[claim])
         return
-    experiment = resolve(name, rounds=2, plugins=CLAIMS[claim], **SMALLER.get(name, {}))
+    experiment = resolve(name, rounds=3, plugins=CLAIMS[claim], **SMALLER.get(name, {}))
     prepared = (planted, untouched)[experiment.protocol.split.is_cold]
     trainer = Trainer(experiment, prepared.split.train.take(np.arange(USERS)))
     privacy = Privacy.of(trainer.guarantee(), trainer.disclosure().sentences())

@@ -14,8 +14,9 @@ import pytest
 from pydantic import ValidationError
 from scipy.stats import norm as normal
 
-from tacit.core.fit import CompositionError, LeaveOut, Remedy, Use
+from tacit.core.fit import CompositionError, LeaveOut, Remedy, settings_of
 from tacit.core.method import Method
+from tacit.data.protocol import PROTOCOLS
 from tacit.errors import TacitError
 from tacit.experiment.callbacks import Callback, Validation
 from tacit.experiment.claims import assumptions
@@ -32,6 +33,8 @@ from tacit.parts.server import Mean
 from tacit.plugins.private import private
 from tacit.privacy.guarantee import Guarantee
 from tacit.study.sweep import sweep
+
+RECIPES = ("fedease", "fednext", "fedspectral", "dpals")  # those that bring settings of their own
 
 
 def epsilon_by_hand(mu: float, delta: float = 1e-5) -> float:
@@ -159,6 +162,18 @@ def test_who_takes_part_less_often_is_promised_more(tmp_path: Path) -> None:
     assert found.epsilon == pytest.approx(8.0)
 
 
+def test_where_settings_come_from_is_for_the_reader_to_check() -> None:
+    """A program cannot know who looked at what; the page that is named says what is known."""
+    said = assumptions(Guarantee.gaussian("secure_sum", 1.0, 2.0, 50, 1e-5))
+    [settings] = [sentence for sentence in said if sentence.startswith("settings were chosen")]
+    assert "has to check" in settings
+    assert "docs/privacy.md" in settings
+    page = (Path(__file__).parents[2] / "docs" / "privacy.md").read_text()
+    [told] = [part for part in page.split("\n- ") if part.startswith("**The recipes' own settings")]
+    for name in ("ML-100K", "ML-1M", "Amazon-Video", "CiteULike-a", *RECIPES):
+        assert name in told
+
+
 def test_a_guarantee_is_told_whole_or_not_at_all() -> None:
     stated = Guarantee.gaussian("secure_sum", 1.0, 2.0, 50, 1e-5)
     whole = Privacy.of(stated, ["a sum"])
@@ -279,6 +294,8 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         "tries 3 settings",
     ),
     "pool": ({"sets": ["protocol.negatives_exclude=unseen"]}, "depends on the histories of others"),
+    "counts alone": ({"method": "fedease", "rounds": 1}, "takes 2 rounds, and rounds is 1"),
+    "a part of a release": ({"method": "dpals", "rounds": 2}, "takes 3 rounds, and rounds is 2"),
     "no release": ({"plugins": ["fedrkg:every=100"], "rounds": 40}, "sends anything in 40 rounds"),
 }
 
@@ -310,9 +327,37 @@ def follow(
     if isinstance(remedy, LeaveOut):
         resolved(spelled, remedy.plugins_after(plugins), sets)
         return
-    assert isinstance(remedy, Use)
-    assert remedy.setting is not None
-    resolved(spelled, plugins, (*sets, remedy.setting))
+    more = [setting for setting in settings_of(remedy) if setting is not None]
+    assert len(more) == len(settings_of(remedy))
+    resolved(spelled, plugins, (*sets, *more))
+
+
+CLAIMING = [("fedmf", "paper"), ("fedavg", "paper"), ("fedease", "paper"), ("fednext", "ridge")]
+CLAIMING += [("fedncf", "paper"), ("fcf_als", "paper"), ("feddae", "paper")]
+
+
+@pytest.mark.parametrize("protocol", sorted(PROTOCOLS))
+def test_every_protocol_keeps_a_claim_or_says_all_that_has_to_change(protocol: str) -> None:
+    """Also where several things are in the way: what is advised is enough, and keeps the claim."""
+    for method, preset in CLAIMING:
+        spelled = {"method": method, "preset": preset, "protocol": protocol}
+        try:
+            resolved(spelled, ("private",), ())
+            continue
+        except CompositionError as refused:
+            error = refused
+        kept = [remedy for remedy in error.remedies if not isinstance(remedy, LeaveOut)]
+        assert kept, str(error)
+        for remedy in error.remedies:
+            follow(remedy, spelled, ("private",), ())
+            assert remedy.words in str(error)
+
+
+def test_two_obstacles_are_met_with_two_settings() -> None:
+    with pytest.raises(CompositionError) as caught:
+        resolve("fedmf", plugins=["private"], protocol="fedmr")
+    assert "protocol.negatives_exclude=train'])" in str(caught.value)
+    assert " and play all rounds (sets=['protocol.patience=none']), or " in str(caught.value)
 
 
 def test_weights_that_nobody_bounds_are_refused() -> None:

@@ -45,9 +45,10 @@ def wide(tmp_path_factory) -> Path:
 
 
 # a federation, a central method that trains, one that does not, and a custom algorithm
-@pytest.mark.parametrize("name", ["fedmf", "mf", "popularity", "fedspectral"])
+@pytest.mark.parametrize("name", ["fedmf", "pfedrec", "mf", "popularity", "fedspectral"])
 def test_a_run_makes_no_array_of_users_by_items(name: str, wide: Path, tmp_path: Path) -> None:
-    sets = {"fedmf": ["backbone.dim=4"], "fedspectral": ["width=4"]}.get(name, [])
+    narrow = ["backbone.dim=4"]
+    sets = {"fedmf": narrow, "pfedrec": narrow, "fedspectral": ["width=4"]}.get(name, [])
     tracemalloc.start()
     try:
         result = run(resolve(name, data=str(wide), rounds=1, sets=sets), tmp_path / "one")

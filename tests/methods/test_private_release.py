@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import Any
+import re
+from dataclasses import fields, replace
+from typing import Any, get_args, get_type_hints
 
 import numpy as np
 import pytest
@@ -13,23 +14,30 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tacit.core.algorithm import ClientData
+from tacit.core.custom import CustomMethod
+from tacit.core.optim import Adam
 from tacit.core.recency import Recency
 from tacit.core.types import Params, Task
 from tacit.data.protocol import CLEAN
+from tacit.data.sampling import Sampling
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
 from tacit.engines.custom import CustomEngine, CustomScorer
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import everybody
 from tacit.errors import TacitError
-from tacit.experiment.resolve import resolve
+from tacit.experiment.resolve import override, resolve
+from tacit.experiment.toml import dumps, loads
 from tacit.experiment.trainer import Trainer
+from tacit.methods import METHODS as LISTED
 from tacit.methods import DpAls, FedEase, FedNext, FedPop, FedSpectral
 from tacit.methods.counts_first import CountsFirst, share_for
+from tacit.methods.fednext import PRIVATE_RECENCY
 from tacit.methods.private_pairs import PrivatePairs
 from tacit.methods.private_spectrum import PrivateSpectrum
 from tacit.parts.cold.features import Features
-from tacit.plugins.private import private
+from tacit.parts.cold.simple import Ridge
+from tacit.plugins.private import can_claim, private
 from tacit.privacy.guarantee import PrivacyRequest
 from tacit.testing.custom_tests import custom_trace
 from tacit.testing.play import same_to
@@ -370,3 +378,95 @@ def test_private_popularity_by_hand() -> None:
     state = engine.start(algorithm, view, seed=0)
     engine.round(algorithm, view, state, everybody(view), seed=0)
     assert state.shared["counts"].tolist() == [0.5, 0.5, 1.5, 0.5, 0.0]
+
+
+# What was set on the method whose place a recipe takes.
+
+OTHER: dict[str, Any] = {  # for fields of which a default tells no other value
+    "recency": Recency(2.0),
+    "width": 3,
+    "content": {"fednext": Ridge(), "dpals": Features()},
+    "share": 0.3,
+    "last": 3,
+}
+
+
+def others_than(method: str, name: str, value: Any, hint: Any) -> list[Any]:
+    """Values of a field that are not its default."""
+    choices = [one for one in get_args(hint) if isinstance(one, str)]
+    if choices:
+        return [one for one in choices if one != value]
+    if value is None:
+        found = OTHER[name]
+        return [found[method]] if isinstance(found, dict) else [found]
+    if isinstance(value, bool):
+        return [not value]
+    if isinstance(value, tuple):
+        return [value[:1] * 2, tuple(others_than(method, name, value[0], hint)[:1])]
+    if isinstance(value, Adam):
+        return [replace(value, rate=2 * value.rate)]
+    if isinstance(value, Sampling):
+        return [replace(value, negatives=1 + value.negatives)]
+    assert isinstance(value, int | float), f"say another value of {name}"
+    return [value + 1 if value else 0.5]
+
+
+def claiming() -> list[str]:
+    built = {name: entry.method() for name, entry in LISTED.items()}
+    return [
+        name
+        for name, method in built.items()
+        if isinstance(method, CustomMethod) and can_claim(method)
+    ]
+
+
+def kept_under_a_claim(method: CustomMethod, name: str, selection: Any) -> tuple[Any, str]:
+    """The value of a field under a claim, or a refusal."""
+    try:
+        return getattr(private(method, selection=selection), name), ""
+    except TacitError as error:
+        return None, str(error)
+
+
+@pytest.mark.parametrize("name", claiming())
+@pytest.mark.parametrize("selection", ["last", "uncovered"])
+def test_no_setting_is_dropped_in_silence(name: str, selection: Any) -> None:
+    """Each field of each method that can claim, set to another value: it is there under the claim,
+    or a sentence names it."""
+    method = LISTED[name].method()
+    hints, looked_at = get_type_hints(type(method)), 0
+    for field in fields(method):  # type: ignore[arg-type]
+        if field.name == "privacy":
+            continue
+        for value in others_than(name, field.name, getattr(method, field.name), hints[field.name]):
+            try:
+                changed = replace(method, **{field.name: value})  # type: ignore[type-var]
+            except TacitError:
+                continue  # not by itself
+            looked_at += 1
+            kept, said = kept_under_a_claim(changed, field.name, selection)
+            refused = rf"{field.name} of {name} is .* has no meaning under private; leave it out\."
+            assert kept == value or re.fullmatch(refused, said)
+    assert looked_at >= len(fields(method)) - 2  # type: ignore[arg-type]
+
+
+def test_what_a_recipe_has_too_is_kept() -> None:
+    assert private(FedSpectral(width=7)).width == 7
+    assert private(FedSpectral()).width == PrivateSpectrum().width
+    near = private(FedNext(past=5.0, horizon=3))
+    assert (near.past, near.horizon, near.recency) == (5.0, 3, PRIVATE_RECENCY)
+    assert private(FedEase(recency=Recency(3.0))).recency == Recency(3.0)
+    saved = loads(dumps(resolve("fedease", sets=["ridges=[5.0]"])))
+    with pytest.raises(TacitError, match=r"ridges of fedease is \(5.0,\), which has no meaning"):
+        override(saved, plugins=["private"])
+
+
+def test_a_grid_that_somebody_set_is_not_cut_to_its_first_value() -> None:
+    """A preset's is, since nobody chose it for a claim."""
+    assert private(FedNext(learns="ridge", ridges=(4.0, 5.0))).ridges == (4.0, 5.0)
+    assert private(FedNext(learns="ridge")).ridges == FedNext().ridges[:1]
+    assert private(LISTED["fednext"].method("ridge")).half_lives == (2.8,)
+    kept = private(FedNext(learns="ridge"), selection="uncovered")
+    assert kept.ridges == FedNext().ridges
+    with pytest.raises(TacitError, match="scale of fednext is 'length'"):
+        private(FedNext(learns="ridge", scale="length"))

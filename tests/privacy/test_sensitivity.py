@@ -40,6 +40,7 @@ from tacit.privacy.guarantee import PrivacyRequest, sensitivity
 from tacit.testing.synthetic import ragged, with_content
 
 ROUNDS = 2
+MORE_ROUNDS = {"fedspectral": 3, "dpals": 3}  # for all parts of a release
 TARGET = 4  # the person whose history is exchanged
 ALL_ALIKE = 1e-9  # blocks of other lengths round otherwise
 HOSTS = ("fedmf", "fcf", "fedncf")  # what plug-ins are tried on
@@ -78,7 +79,7 @@ class Case:
             self.method,
             preset=self.preset,
             plugins=(*self.plugins, asked),
-            rounds=ROUNDS,
+            rounds=MORE_ROUNDS.get(self.method, ROUNDS),
             engine=engine,
             sets=("precision=float64", *self.sets, *small(self)),
             **more,
@@ -335,7 +336,7 @@ def test_the_list_is_long_enough() -> None:
     asked = {case.method for case in cases()}
     assert asked >= {
         *("fedmf", "fedncf", "pfedrec", "fedrecon", "fedneumf", "fedvbpr", "fcf", "fedavg"),
-        *("fcf_als", "fedrap", "feddae", "metamf", "fedspectral", "fedease", "fednext"),
+        *("fcf_als", "fedrap", "feddae", "metamf", "fedspectral", "fedease", "fednext", "dpals"),
         *("mdifffr", "ipfedrec"),
     }
     plugins = {plugin.split(":")[0] for case in cases() for plugin in case.plugins}

@@ -312,18 +312,23 @@ def _attempt(attacker: str, clients: int, rounds: int, pair_T2: np.ndarray) -> I
     between = paired_bootstrap(inside_T, outside_T)
     difference = Estimate(between.difference, between.low, between.high)
     return InteractionAttempt(
-        attacker, clients, rounds, _estimate(inside_T), _estimate(outside_T), difference
+        attacker,
+        clients,
+        rounds,
+        mean_over_targets(inside_T),
+        mean_over_targets(outside_T),
+        difference,
     )
 
 
-def _estimate(value_T: np.ndarray) -> Estimate:
+def mean_over_targets(value_T: np.ndarray) -> Estimate:
     """The mean over targets, who are resampled for its interval."""
     one = paired_bootstrap(value_T, np.zeros(len(value_T)))
     return Estimate(one.difference, one.low, one.high)
 
 
 def _control(what: str, attacker: str, value_T: np.ndarray, error: float) -> Control:
-    estimate = _estimate(value_T)
+    estimate = mean_over_targets(value_T)
     if what == HISTORY:
         return Control(what, "succeed", attacker, estimate, estimate.mean > 0.999)
     # several controls are looked at, and luck must not alarm

@@ -297,11 +297,12 @@ def judged(
 
 
 def _auc(with_N: np.ndarray, without_N: np.ndarray, level: float) -> Estimate:
-    """How often a model with the person stands above one without; models are resampled."""
+    """How often a model with the person stands above one without; models are resampled. Counts are
+    whole or half numbers, so that chance is 0.5 and not a rounding beside it."""
     above_NN = (with_N[:, None] > without_N) + 0.5 * (with_N[:, None] == without_N)
     generator = streams.numpy_generator(0, streams.RESAMPLE, 0, streams.name_of("membership"))
-    weights = [generator.multinomial(n, np.full(n, 1 / n), RESAMPLED) / n for n in above_NN.shape]
-    draw_D = ((weights[0] @ above_NN) * weights[1]).sum(axis=1)
+    times = [generator.multinomial(n, np.full(n, 1 / n), RESAMPLED) for n in above_NN.shape]
+    draw_D = ((times[0] @ above_NN) * times[1]).sum(axis=1) / above_NN.size
     low, high = np.quantile(draw_D, [(1 - level) / 2, (1 + level) / 2])
     return Estimate(float(above_NN.mean()), float(low), float(high))
 

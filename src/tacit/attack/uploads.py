@@ -19,7 +19,7 @@ from tacit.core.algorithm import Algorithm, Exchange, Total
 from tacit.data.views import TrainView
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participants
-from tacit.engines.round import begin, with_noise
+from tacit.engines.round import add_noise, begin
 from tacit.engines.state import State
 from tacit.errors import TacitError, argument
 from tacit.experiment.trainer import Trainer
@@ -31,11 +31,15 @@ class WatchedRound:
     """One round, and what each of some users adds to its sums."""
 
     algorithm: Algorithm
-    number: int
+    server: State  # before the round, without clients
     exchange: Exchange
     shapes: dict[str, tuple[int, ...]]
     # by user and parameter: what is not zero, which is little, and where it stands
     added: dict[int, dict[str, tuple[np.ndarray, np.ndarray]]] = field(default_factory=dict)
+
+    @property
+    def number(self) -> int:
+        return self.server.round_number + 1
 
     @property
     def n_items(self) -> int:
@@ -53,21 +57,20 @@ class WatchedRound:
     def table(self, users: Sequence[int], noise_seed: int | None = None) -> np.ndarray:
         """(I, W): what arrives of some users together; without a seed before the noise. A matrix of
         items by items counts twice, with its rows and with its columns."""
-        found = []
-        for name, shape in self.shapes.items():
-            total = np.zeros(shape)
-            for user in users:
-                place_N, value_N = self.added[user][name]
-                total.reshape(-1)[place_N] += value_N
-            if noise_seed is not None:
-                total = with_noise(
-                    *(self.algorithm, name, total, len(users), noise_seed, self.number),
-                    self.exchange.name,
-                )
-            for axis, size in enumerate(shape):
-                if size == self.n_items:
-                    found.append(np.moveaxis(total, axis, 0).reshape(size, -1))
-        return np.concatenate(found, axis=1)
+        total = Total.zeros(self.shapes)
+        total.clients = len(users)
+        for user in users:
+            for name, (place_N, value_N) in self.added[user].items():
+                total.sums[name].reshape(-1)[place_N] += value_N
+        if noise_seed is not None:
+            add_noise(self.algorithm, self.server, total, noise_seed, self.exchange)
+        rows = [
+            np.moveaxis(value, axis, 0).reshape(size, -1)
+            for value in total.sums.values()
+            for axis, size in enumerate(value.shape)
+            if size == self.n_items
+        ]
+        return np.concatenate(rows, axis=1)
 
 
 def watch(trainer: Trainer, users: Sequence[int], first: int, most: int) -> list[WatchedRound]:
@@ -117,7 +120,8 @@ def _watched(trainer: Trainer, users: Sequence[int]) -> WatchedRound:
     state = trainer.state.on("cpu").copy()  # each client writes what is its own
     exchanges = list(algorithm.exchanges(number))
     last = next(place for place, exchange in enumerate(exchanges) if exchange.sends)
-    watched = WatchedRound(algorithm, number, exchanges[last], {})
+    server = State(dict(state.shared), {}, round_number=number - 1)
+    watched = WatchedRound(algorithm, server, exchanges[last], {})
     for place, exchange in enumerate(exchanges[: last + 1]):
         for user in users:
             total = play_one(algorithm, train, state, exchange, user, seed)

@@ -14,9 +14,10 @@ suffixes: N draws.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -24,13 +25,16 @@ from matplotlib.figure import Figure
 from tacit.analysis.finding import Column, Table, word
 from tacit.attack.page import Page
 from tacit.attack.uploads import play_one, require_uploads
-from tacit.core.algorithm import Algorithm, Exchange, ServerState, Total
+from tacit.core.algorithm import Algorithm, Exchange, Total
+from tacit.core.types import BOUND
 from tacit.data.planted import planted_dataset
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
 from tacit.engines.device import one_torch_thread
-from tacit.engines.round import with_noise
+from tacit.engines.participation import Participants, everybody
+from tacit.engines.round import add_noise, play_round
+from tacit.engines.state import State
 from tacit.errors import TacitError, argument
 from tacit.experiment.amounts import whole_text
 from tacit.experiment.charts import GREY, caption, colour, legend_outside, marker, new_figure
@@ -41,9 +45,9 @@ from tacit.privacy.guarantee import Guarantee
 from tacit.privacy.lower_bound import EpsilonBound, Reads, epsilon_bound
 
 USERS, ITEMS, HISTORY = 8, 24, 9.0  # of the small catalogue
-PLAYED = 4  # releases in one draw at most; fewer, where there are fewer
+PLAYED = 4  # releases in one draw at most, of a method that may have any number of them
 FEWEST_DRAWS = 100
-LOUD = 1000.0  # times a part of a release, before the server reads it
+LOUD = 1000.0  # times the sums of parts of a release, before the server reads them
 HALF = 0.5  # the noise of the control, on which an audit must find the guarantee wrong
 
 Tables = Mapping[str, np.ndarray]
@@ -51,42 +55,55 @@ Tables = Mapping[str, np.ndarray]
 
 @dataclass(frozen=True, eq=False)
 class Mechanism:
-    """What is released of a few clients, as it is implemented.
+    """What is released of a few clients, as it is implemented: some releases of a run, as one
+    vector.
 
-    `noisy` adds a round's noise to a sum, given the parameter's name, its sum, how many clients are
-    in it, the seed of a draw and the round. `base` is the sum without the canary, `canary` what the
-    canary adds, at the bound.
+    `noisy` adds noise to its sums, given the seed of a draw. `base` are sums without the canary,
+    `canary` is what the canary adds, at the bound. Norms are in units of the bound, which `unit`
+    gives for each table where the bound is an estimate.
     """
 
     base: Tables
     canary: Tables
-    clients: int
-    noisy: Callable[[str, np.ndarray, int, int, int], np.ndarray]
+    noisy: Callable[[Tables, int], Tables]
     two_sided: bool  # whether neighbours are any two uploads (+canary, -canary), or one and none
+    releases: int = 1  # how many of those that a guarantee counts are in it
+    unit: Mapping[str, float] = field(default_factory=dict)
 
     @cached_property
     def direction(self) -> Tables:
-        """The canary's upload, of length 1."""
-        return {name: value / self.reach for name, value in self.canary.items()}
+        """The canary's upload in units of the bound, of length 1."""
+        return {name: v / self.reach for name, v in in_units(self.canary, self.unit).items()}
 
-    @property
+    @cached_property
     def reach(self) -> float:
-        return math.sqrt(sum(float((value**2).sum()) for value in self.canary.values()))
+        """The Euclidean norm of the canary's upload in units of the bound."""
+        return norm_of(in_units(self.canary, self.unit), 2)
 
-    def draw(self, sign: float, draws: int, releases: int, seed: int) -> np.ndarray:
-        """(N,) noise along the canary's direction, in sums that hold the canary `sign` times; the
-        mean over releases, times the root of their number."""
+    def draw(self, sign: float, draws: int, seed: int) -> np.ndarray:
+        """(N,) noise along the canary's direction, in sums that hold the canary `sign` times."""
         held = {name: self.base[name] + sign * self.canary[name] for name in self.base}
-        flat = [(name, value, self.direction[name]) for name, value in held.items()]
+        aims = in_units(self.direction, self.unit)
         noise_N = np.empty(draws)
         for n in range(draws):
-            along = 0.0
-            for release in range(1, releases + 1):
-                for name, value, direction in flat:
-                    seen = self.noisy(name, value, self.clients, seed + n, release)
-                    along += float(((seen - value) * direction).sum())
-            noise_N[n] = along / math.sqrt(releases)
+            seen = self.noisy(held, seed + n)
+            noise_N[n] = sum(float(((seen[k] - held[k]) * aim).sum()) for k, aim in aims.items())
         return noise_N
+
+
+def in_units(tables: Tables, unit: Mapping[str, float]) -> dict[str, np.ndarray]:
+    """Tables over the unit of each; one that is not named has the unit 1."""
+    return {name: value / unit.get(name, 1.0) for name, value in tables.items()}
+
+
+def norm_of(tables: Tables, order: int) -> float:
+    """The norm of several tables together.
+
+    >>> norm_of({"a": np.array([3.0]), "b": np.array([[4.0]])}, 2)
+    5.0
+    """
+    parts = np.concatenate([np.abs(value).ravel() for value in tables.values()])
+    return float(np.linalg.norm(parts, ord=order))
 
 
 @dataclass(frozen=True)
@@ -185,92 +202,145 @@ def small_view() -> TrainView:
     return split_dataset(few, CLEAN).train
 
 
+class Release(NamedTuple):
+    """One exchange that sends: what the server holds before it, and what each client adds."""
+
+    server: State
+    exchange: Exchange
+    added: list[dict[str, np.ndarray]]
+
+    def noisy(self, algorithm: Algorithm, sums: Tables, clients: int, seed: int) -> Tables:
+        """Sums over so many clients after the noise of this exchange."""
+        total = Total(dict(sums), clients=clients)
+        add_noise(algorithm, self.server, total, seed, self.exchange)
+        return total.sums
+
+    def unit(self, algorithm: Algorithm, name: str) -> float:
+        """The bound that is estimated now, in whose units a parameter is bounded; the bit for it is
+        in those units already."""
+        if algorithm.protection is None or name == BOUND:
+            return 1.0
+        return algorithm.protection.unit(self.server.shared)
+
+
 def mechanism_of(trainer: Trainer, claim: Guarantee) -> tuple[Mechanism, float]:
-    """The first release of a federation, and the norm of its canary's upload.
+    """Releases of a federation as one vector, and the norm of its canary's largest upload.
 
     The canary is the client that adds most. An upload below the bound is stretched to it; one above
-    it, which no bound should let pass, stays as it is. A release that comes in parts over several
-    rounds is one vector of all of them.
+    it, which no bound should let pass, stays as it is. Where one bound holds for all uploads of a
+    client together, they are one upload. Else each has its own, with the bound that is estimated by
+    then.
     """
-    algorithm, train = trainer.algorithm, trainer.train
-    parts = _first_release(algorithm, trainer.rounds)
-    while trainer.state.round_number < parts[0][0] - 1:
-        trainer.run_round()
-    users = np.flatnonzero(train.positives.size_U > 0).tolist()
-    added = _added(trainer, parts, users)
-    norms = [_norm(sums, claim.norm) for sums in added]
-    canary = int(np.argmax(norms))
-    if norms[canary] == 0.0:
+    algorithm = trainer.algorithm
+    whole, most = _counted(trainer, claim)
+    played = played_releases(trainer, most)
+    clients, local = range(len(played[0].added)), claim.view == "local"
+    tables = [
+        {
+            f"{place}:{name}": value
+            for place, release in enumerate(played)
+            for name, value in release.added[client].items()
+        }
+        for client in clients
+    ]
+    unit = {name: played[_place(name)].unit(algorithm, _parameter(name)) for name in tables[0]}
+    # which tables are bounded together
+    groups = [list(unit)] if whole else [_named(unit, place) for place in range(len(played))]
+    norm_CG = np.array(
+        [
+            [norm_of(in_units({k: sums[k] for k in names}, unit), claim.norm) for names in groups]
+            for sums in tables
+        ]
+    )
+    canary = int(np.argmax(np.linalg.norm(norm_CG, axis=1)))
+    if not norm_CG[canary].any():
         raise TacitError(
             f"No client of {trainer.experiment.label} sends anything but zeros, so there is no "
             "direction to look along."
         )
-    stretch = max(1.0, claim.bound / norms[canary])
-    local = claim.view == "local"
-    base = {
-        name: sum((sums[name] for at, sums in enumerate(added) if at != canary), 0.0 * value)
-        for name, value in added[canary].items()
+    stretch = {
+        name: max(1.0, claim.bound / norm) if norm else 1.0
+        for names, norm in zip(groups, norm_CG[canary].tolist(), strict=True)
+        for name in names
     }
+    others = [] if local else [tables[client] for client in clients if client != canary]
 
-    def noisy(name: str, total: np.ndarray, clients: int, seed: int, release: int) -> np.ndarray:
-        part, parameter = name.split(":", 1)
-        number, exchange = parts[int(part)]
-        known = (algorithm, parameter, total, clients, seed, number + release - 1)
-        return with_noise(*known, exchange.name)
+    def noisy(sums: Tables, seed: int) -> Tables:
+        seen: dict[str, np.ndarray] = {}
+        for place, release in enumerate(played):
+            mine = {_parameter(name): sums[name] for name in _named(sums, place)}
+            after = release.noisy(algorithm, mine, 1 + len(others), seed)
+            seen |= {f"{place}:{name}": value for name, value in after.items()}
+        return seen
 
     mechanism = Mechanism(
-        base={name: 0.0 * value for name, value in base.items()} if local else base,
-        canary={name: stretch * value for name, value in added[canary].items()},
-        clients=1 if local else len(users),
+        base={
+            name: sum((sums[name] for sums in others), 0.0 * value)
+            for name, value in tables[canary].items()
+        },
+        canary={name: stretch[name] * value for name, value in tables[canary].items()},
         noisy=noisy,
         two_sided=local,
+        releases=len(groups),
+        unit=unit,
     )
-    return mechanism, norms[canary]
+    return mechanism, float(norm_CG[canary].max())
 
 
-def _first_release(algorithm: Algorithm, rounds: int) -> list[tuple[int, Exchange]]:
-    """The rounds and exchanges of one release: one, or all where they are bounded together."""
-    found = [
-        (number, exchange)
-        for number in range(1, rounds + 1)
-        for exchange in algorithm.exchanges(number)
-        if exchange.sends
-    ]
-    if not found:
-        raise TacitError("Nobody sends anything in this experiment, so there is no noise to audit.")
+def _named(names: Iterable[str], place: int) -> list[str]:
+    """The tables of one release among names like "release:parameter"."""
+    return [name for name in names if _place(name) == place]
+
+
+def _place(name: str) -> int:
+    return int(name.partition(":")[0])
+
+
+def _parameter(name: str) -> str:
+    return name.partition(":")[2]
+
+
+def _counted(trainer: Trainer, claim: Guarantee) -> tuple[bool, int | None]:
+    """Whether one bound holds for all uploads together, and how many releases are played; None: all
+    of them. A method with a certain number of rounds may release another thing in each."""
+    algorithm = trainer.algorithm
     clips = algorithm.protection is not None and algorithm.protection.clips
     whole = algorithm.bound is not None and algorithm.bound.together and not clips
-    return found if whole else found[:1]
+    if whole or algorithm.max_rounds is not None:
+        return whole, None
+    return whole, min(claim.releases, PLAYED)
 
 
-def _added(
-    trainer: Trainer, parts: Sequence[tuple[int, Exchange]], users: Sequence[int]
-) -> list[dict[str, np.ndarray]]:
-    """What each user adds to the sums of a release, by "part:parameter".
+def played_releases(trainer: Trainer, most: int | None) -> list[Release]:
+    """The first releases of a federation in which everybody takes part.
 
-    All users receive the same. What the server makes of a part is loud, as if many more had sent
-    it: a guarantee holds whatever is broadcast, and clients who hear nothing may have nothing to
-    say in the next part.
+    Where uploads share a bound, what the server makes of one is loud, as if many more had sent it:
+    a guarantee holds whatever is broadcast, and clients who hear nothing may have nothing to say in
+    the next one.
     """
     algorithm, train, seed = trainer.algorithm, trainer.train, trainer.experiment.seed
-    state = trainer.state.on("cpu").copy()
-    added: list[dict[str, np.ndarray]] = [{} for _ in users]
-    for part, (number, exchange) in enumerate(parts):
-        state.round_number = number - 1
-        total = Total(weight=float(len(users)), clients=len(users))
-        for user, own in zip(users, added, strict=True):
-            for name, value in play_one(algorithm, train, state, exchange, user, seed).sums.items():
-                own[f"{part}:{name}"] = value
-                total.add(name, LOUD * value)
-        if part + 1 < len(parts):
-            after = algorithm.step(ServerState(state.shared, state.server), total, number)
-            state.shared, state.server = after.parameters, after.optimizer
-    return added
+    state, found = trainer.state.on("cpu").copy(), list[Release]()
+    loud = LOUD if algorithm.bound is not None and algorithm.bound.together else 1.0
 
+    def play(exchange: Exchange, who: Participants) -> Total:
+        held = {name: value.clone() for name, value in state.shared.items()}
+        release = Release(State(held, {}, round_number=state.round_number), exchange, [])
+        total = Total()
+        for user in who.user_P.tolist():
+            one = play_one(algorithm, train, state, exchange, user, seed)
+            release.added.append(one.sums)
+            total.weight, total.clients = total.weight + one.weight, total.clients + one.clients
+            for name, value in one.sums.items():
+                total.add(name, loud * value)
+        if exchange.sends:
+            found.append(release)
+        return total
 
-def _norm(sums: Tables, order: int) -> float:
-    parts = np.concatenate([np.abs(value).ravel() for value in sums.values()])
-    return float(np.linalg.norm(parts, ord=order))
+    while state.round_number < trainer.rounds and (most is None or len(found) < most):
+        play_round(algorithm, train, state, everybody(train), seed, play)
+    if not found:
+        raise TacitError("Nobody sends anything in this experiment, so there is no noise to audit.")
+    return found[:most]
 
 
 def audit_mechanism(
@@ -284,17 +354,16 @@ def audit_mechanism(
     told: Callable[[int], None] = lambda done: None,
 ) -> PrivacyAudit:
     """Audit a claim about a mechanism; the control is the same mechanism with half its noise."""
-    played = min(claim.releases, PLAYED)
+    played = mechanism.releases
     found = []
     for seed in range(seeds):
         # every draw has a seed of its own, over all seeds and both sides
         first = 2 * seed * draws + 1
         sides = (1.0, -1.0) if mechanism.two_sided else (1.0, 0.0)
         noises = [
-            mechanism.draw(sign, draws, played, first + place * draws)
-            for place, sign in enumerate(sides)
+            mechanism.draw(sign, draws, first + place * draws) for place, sign in enumerate(sides)
         ]
-        signals = [math.sqrt(played) * sign * mechanism.reach for sign in sides]
+        signals = [sign * mechanism.reach for sign in sides]
         full, half = (
             tuple(
                 epsilon_bound(
@@ -384,9 +453,12 @@ def bounds_by_kind(found: PrivacyAudit) -> list[tuple[str, Reads, list[float]]]:
 
 def text_table(found: PrivacyAudit) -> Table:
     """For each kind of bound what was proved over all seeds, with all the noise and with half."""
+    stated = f"ε = {found.claim.epsilon:.4g} is stated"
+    if found.played < found.claim.releases:
+        stated += f", {found.epsilon:.4g} for the releases of a draw"
     title = (
-        f"{found.name}: ε = {found.epsilon:.4g} is stated, {found.draws:,} draws with and without "
-        f"the canary, {len(found.seeds)} seeds: {found.verdict}"
+        f"{found.name}: {stated}; {found.draws:,} draws with and without the canary, "
+        f"{len(found.seeds)} seeds: {found.verdict}"
     )
     columns = (
         *(Column(name, word) for name in ("noise", "bound by")),

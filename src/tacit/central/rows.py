@@ -160,7 +160,9 @@ def step_samples(  # type: ignore[no-untyped-def]
     while begin < len(order):
         row = row_N[order[begin]]
         end = begin + 1
-        total[:] = gradient_ND[order[begin]]
+        gradient = gradient_ND[order[begin]]
+        for d in range(width):
+            total[d] = gradient[d]
         while end < len(order) and row_N[order[end]] == row:
             gradient = gradient_ND[order[end]]
             for d in range(width):

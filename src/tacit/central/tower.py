@@ -295,7 +295,8 @@ def tower_scores(  # type: ignore[no-untyped-def]
                     unit_B[b] = zero if total <= zero else total
             logit_B = climb(upper, widths, 0, units)
             add_mix(product_user_BD[user], product_item_DI[:, low : low + LANES], logit_B)
-            out_BI[user, low : low + here] = logit_B[:here]
+            for b in range(here):
+                out_BI[user, low + b] = logit_B[b]
 
 
 # Models of pairs with a perceptron over [user row; item row], and perhaps products of rows.

@@ -14,7 +14,6 @@ import json
 import sys
 from contextlib import suppress
 from enum import StrEnum
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -24,7 +23,6 @@ from tacit.cli import settings as options
 from tacit.cli.output import plain_table, say_json, show
 from tacit.errors import TacitError
 from tacit.files import cache_dir, write_text
-from tacit.names import GROUPS, installed
 
 ListedRows = list[dict[str, Any]]
 
@@ -125,7 +123,11 @@ def everything() -> dict[str, ListedRows]:
 
 def _extended() -> bool:
     """Whether other packages have names to add."""
-    return any(entry_points(group=group) for group in GROUPS)
+    from importlib import metadata
+
+    from tacit.names import GROUPS
+
+    return any(metadata.entry_points(group=group) for group in GROUPS)
 
 
 def sources_digest() -> str:
@@ -150,6 +152,7 @@ def collect() -> dict[str, ListedRows]:
     from tacit.data.sources import SOURCES
     from tacit.evaluation.metrics import METRICS
     from tacit.methods.entry import METHODS
+    from tacit.names import installed
     from tacit.plugins.entry import PLUGINS
 
     methods = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 import os
 import re
@@ -11,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from tacit.cli import attack, audit, data, privacy
+from tacit.cli import attack, audit, data, deploy, node, privacy
 from tacit.cli.add_items import add_items
 from tacit.cli.analyse import analyse
 from tacit.cli.compare import compare
@@ -49,6 +50,8 @@ app.command("compare")(compare)
 app.add_typer(audit.app, name="audit")
 app.add_typer(attack.app, name="attack")
 app.add_typer(privacy.app, name="privacy")
+app.add_typer(node.app, name="node")
+app.add_typer(deploy.app, name="deploy")
 app.command("sweep")(sweep)
 app.command("analyse")(analyse)
 app.add_typer(data.app, name="data")
@@ -69,13 +72,26 @@ def tacit(
         raise typer.Exit
 
 
+def named_alone(commands: typer.Typer, arguments: Sequence[str]) -> typer.Typer:
+    """The one command that the first argument names, or all of them. A short command is over before
+    all others are made.
+
+    >>> [len(named_alone(app, [word]).registered_commands) > 1 for word in ("train", "--help")]
+    [False, True]
+    """
+    name, alone = arguments[0] if arguments else "", copy.copy(commands)
+    alone.registered_commands = [one for one in commands.registered_commands if one.name == name]
+    alone.registered_groups = [one for one in commands.registered_groups if one.name == name]
+    return alone if alone.registered_commands or alone.registered_groups else commands
+
+
 def main(arguments: Sequence[str], commands: typer.Typer | None = None) -> int:
     """Run one command; the exit code is 0, or 2 after a mistake, which stderr names in one line.
 
     `commands` are others than those of `tacit`, which then take their own arguments alone.
     """
-    command = typer.main.get_command(commands or app)
     given = list(arguments)
+    command = typer.main.get_command(commands or named_alone(app, given))
     if not given and commands is None and COMPLETION not in os.environ:
         given = ["--help"]
     try:

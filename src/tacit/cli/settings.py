@@ -93,6 +93,13 @@ EngineOption = Annotated[
 Threads = Annotated[
     int | None, typer.Option(help="Threads of the fused engine. Default: all cores.", min=1)
 ]
+PrivateOnDisk = Annotated[
+    bool,
+    typer.Option(
+        "--private-on-disk",
+        help="Keep the rows that clients tune in files of the run folder: same numbers.",
+    ),
+]
 Device = Annotated[str | None, typer.Option(help="cpu (default) or cuda.")]
 Checkpoint = Annotated[
     float | None,

@@ -21,6 +21,7 @@ def train(
     flags: options.ExperimentFlags,
     seed: options.Seed = None,
     threads: options.Threads = None,
+    private_on_disk: options.PrivateOnDisk = False,
     config: Annotated[
         Path | None, typer.Option(help="A TOML file; flags that are given win over it.")
     ] = None,
@@ -59,6 +60,7 @@ def train(
         resume=resume,
         callbacks=Bar(),
         checkpoint_seconds=checkpoint_seconds,
+        private_on_disk=private_on_disk,
     )
     if as_json:
         say_lines(record.json_text)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import torch
@@ -42,11 +42,12 @@ from tacit.core.fit import CompositionError, LeaveOut, Use
 from tacit.core.parts import Transform
 from tacit.core.protection import Protection, promised, row_factor
 from tacit.core.recency import Recency
+from tacit.core.registry import part_name
 from tacit.core.types import BOUND, Initializer, Params, Task, Upload
 from tacit.data.dataset import Modalities
 from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
-from tacit.errors import TacitError
+from tacit.errors import TacitError, shown
 from tacit.privacy.guarantee import Guarantee, PrivacyRequest
 
 
@@ -147,7 +148,8 @@ class CustomMethod:
 
     def protected(self, request: PrivacyRequest) -> CustomMethod:
         """The method under a claim, for those that have a field `privacy`: with uploads that bound
-        themselves and one setting in the place of several, where it has such."""
+        themselves and one setting in the place of several, where it has such. Another method may
+        take its place; it keeps what was set, or refuses it (`carried_over`)."""
         return replace(self, privacy=request)  # type: ignore[type-var]
 
     def algorithm(self, task: Task) -> CustomAlgorithm:
@@ -213,6 +215,29 @@ class CustomMethod:
     def interpretation(self) -> list[str]:
         """What a server can read out of what clients send, in sentences for the report."""
         return []
+
+
+def carried_over(method: CustomMethod, recipe: type[CustomMethod]) -> dict[str, Any]:
+    """The settings of a method that are not its defaults, for the recipe that takes its place under
+    a claim. One that the recipe does not have is refused, and never dropped in silence."""
+    known = {field.name for field in fields(recipe)}  # type: ignore[arg-type]
+    changed: dict[str, Any] = {
+        field.name: getattr(method, field.name)
+        for field in fields(method)  # type: ignore[arg-type]
+        if field.name != "privacy" and getattr(method, field.name) != field.default
+    }
+    for name, value in changed.items():
+        if name not in known:
+            raise without_meaning(method, name, value)
+    return changed
+
+
+def without_meaning(method: CustomMethod, name: str, value: Any) -> TacitError:
+    """What is said of a setting that a claim would have to drop."""
+    title = part_name(type(method)) or type(method).__name__
+    return TacitError(
+        f"{name} of {title} is {shown(value)}, which has no meaning under private; leave it out."
+    )
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,32 @@ class Use:
         return _with(method, self.path.split("."), self.value)
 
 
-Remedy = LeaveOut | Use
+@dataclass(frozen=True)
+class UseAll:
+    """Several other values, where one of them alone would meet the next refusal.
+
+    >>> rounds, bound = Use("train for longer", "rounds", 3), Use("bound them", "server.cap", 9)
+    >>> UseAll((rounds, bound)).words
+    "train for longer (sets=['rounds=3']) and bound them (sets=['server.cap=9'])"
+    """
+
+    uses: tuple[Use, ...]
+
+    @property
+    def words(self) -> str:
+        return " and ".join(use.words for use in self.uses)
+
+
+Remedy = LeaveOut | Use | UseAll
+
+
+def settings_of(remedy: Use | UseAll) -> tuple[str | None, ...]:
+    """How `--set` spells each value of a remedy.
+
+    >>> settings_of(Use("train for longer", "rounds", 3))
+    ('rounds=3',)
+    """
+    return tuple(use.setting for use in (remedy.uses if isinstance(remedy, UseAll) else (remedy,)))
 
 
 class CompositionError(TacitError):

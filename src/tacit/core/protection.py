@@ -23,6 +23,7 @@ from tacit.core.registry import part
 from tacit.core.types import BOUND, Initializer, Params
 from tacit.privacy.accounting import LARGEST, gaussian_epsilon, laplace_epsilon
 from tacit.privacy.guarantee import Guarantee, PrivacyRequest, View, sensitivity
+from tacit.privacy.skellam import SkellamReleases, composed_epsilon
 
 DELTA = 1e-5  # at which Gaussian noise is told where nobody asked for another
 # Where uploads have no bound and nobody asks for one, it follows this quantile of their norms, and
@@ -127,6 +128,20 @@ class Protection:
         wanted, count = self.request.quantile or QUANTILE, float(value[1]) + 1.0
         moved = float(value[0]) - STEP / math.sqrt(count) * (within - wanted)
         return torch.tensor([moved, count]).to(value)
+
+
+def spent_epsilon(
+    claim: Protection, noise: Mapping[str, tuple[float, float, float]], uploads: int, hits: int
+) -> float:
+    """The epsilon of so many masked uploads and sums of hits together, under Skellam noise.
+
+    `noise` has variance and norms (in steps) of one upload ("update") and of one sum of hits
+    ("hits"). Server and device both tell what this gives.
+    """
+    assert claim.releases is not None
+    counts = {"update": min(uploads, claim.releases), "hits": hits}
+    parts = [SkellamReleases(*known, counts[name]) for name, known in sorted(noise.items())]
+    return composed_epsilon(parts, claim.request.delta)
 
 
 def vouched_bound(link: Transform) -> Bound | None:

@@ -235,9 +235,16 @@ MOST_SAMPLED = 1_000_000  # candidates per user
 MOST_HIDDEN = 50_000_000  # 400 MB: what lists of unseen items, one per user, may take
 
 
-def split_dataset(dataset: Dataset, protocol: Protocol, part_N: np.ndarray | None = None) -> Split:
+def split_dataset(
+    dataset: Dataset,
+    protocol: Protocol,
+    part_N: np.ndarray | None = None,
+    *,
+    nobody_evaluated: Literal["refuse", "accept"] = "refuse",
+) -> Split:
     """The views of `dataset` under `protocol`, and the counts that a report prints; `part_N` are
-    the parts of its interactions where they are known already.
+    the parts of its interactions where they are known already. A device has too few people to
+    refuse data of which nobody can be evaluated.
 
     >>> from tacit.data.interactions import Interactions
     >>> rows = Interactions.from_ids(["u"] * 4, ["a", "b", "c", "d"], time=[1, 4, 3, 2])
@@ -264,7 +271,8 @@ def split_dataset(dataset: Dataset, protocol: Protocol, part_N: np.ndarray | Non
     # A person without train interactions has nothing to learn from: counted, not evaluated.
     trained_U = train.size_U > 0
     in_valid_U, in_test_U = trained_U & (valid.size_U > 0), trained_U & (test.size_U > 0)
-    _refuse_empty(dataset, protocol, in_valid_U, in_test_U)
+    if nobody_evaluated == "refuse":
+        _refuse_empty(dataset, protocol, in_valid_U, in_test_U)
     if not protocol.split.is_cold and "others" in (protocol.valid_mask, protocol.test_mask):
         raise TacitError(
             "Ranking held-out items among themselves makes sense where nobody has touched them; "

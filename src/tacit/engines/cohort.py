@@ -8,6 +8,7 @@ and why.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -125,38 +126,44 @@ class CohortEngine:
         participants: Participants,
         seed: int,
     ) -> None:
-        samples_U = samples_per_user(train, algorithm.method.sampling)
         if self.device != "cpu" and algorithm.cold is None:  # generators learn on the host
             move_to_device(state, self.device)
+        play = partial(self.play, algorithm, train, state, seed)
+        play_round(algorithm, train, state, participants, seed, play)
 
-        def train_clients(running: ComposedAlgorithm, who: Participants) -> Total:
+    def play(
+        self,
+        algorithm: ComposedAlgorithm,
+        train: TrainView,
+        state: State,
+        seed: int,
+        exchange: Exchange,
+        who: Participants,
+    ) -> Total:
+        """One exchange: clients are written in place, and their uploads are added up. Personal
+        tables are gathered from and guided by everybody, as those exchanges say."""
+        samples_U = samples_per_user(train, algorithm.method.sampling)
+
+        def train_clients(running: ComposedAlgorithm) -> Total:
             kernel = self._fused_claim(running).kernel
             if kernel is not None:
                 return kernel.train(train, state, who, samples_U, seed=seed, threads=self.threads)
             return self._block_round(running, train, state, who, samples_U, seed)
 
-        def play(exchange: Exchange, who: Participants) -> Total:
-            if exchange.name == TABLES:
-                return gather_tables(algorithm, train, state)
-            if exchange.name == GUIDE:
-                kernel = self._gate_claim(algorithm).kernel
-                if kernel is not None:
-                    kernel.guide(train, state, samples_U, seed=seed, threads=self.threads)
-                else:
-                    guide(algorithm, train, state, seed, self._block_size(algorithm))
-                return Total()
-            if exchange.name == FIT:
-                return train_clients(algorithm.fitting, who)
-            if algorithm.with_server_views is not None:
-                return train_on_views(
-                    algorithm,
-                    state,
-                    seed,
-                    lambda with_server_views: train_clients(with_server_views, who),
-                )
-            return train_clients(algorithm, who)
-
-        play_round(algorithm, train, state, participants, seed, play)
+        if exchange.name == TABLES:
+            return gather_tables(algorithm, train, state)
+        if exchange.name == GUIDE:
+            kernel = self._gate_claim(algorithm).kernel
+            if kernel is not None:
+                kernel.guide(train, state, samples_U, seed=seed, threads=self.threads)
+            else:
+                guide(algorithm, train, state, seed, self._block_size(algorithm))
+            return Total()
+        if exchange.name == FIT:
+            return train_clients(algorithm.fitting)
+        if algorithm.with_server_views is not None:
+            return train_on_views(algorithm, state, seed, train_clients)
+        return train_clients(algorithm)
 
     def _block_round(
         self,
@@ -168,6 +175,8 @@ class CohortEngine:
         seed: int,
     ) -> Total:
         totals = Total.zeros(algorithm.summed(Exchange()))
+        if state.tuned is not None:
+            state.tuned.make_room(participants.user_P)
         local = algorithm.method.local
         # longest first: clients of a block have similar length, and the active ones stand in front
         order_P = np.argsort(-samples_U[participants.user_P], kind="stable")

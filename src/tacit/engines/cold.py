@@ -29,7 +29,7 @@ class ColdServer:
     """A generator on one catalogue. `feature_IF` has a row for every item, `warm_W` the items that
     exist in training and `learnt_L` those of them that somebody has touched: it learns from these.
     Which items nobody has touched is a fact about histories that no noise covers, so that under a
-    claim of privacy it learns from all that exist.
+    claim of privacy it learns from all that exist, and so does a server that has no histories.
 
     >>> from tacit.core.compose import compose
     >>> from tacit.core.types import Task
@@ -58,7 +58,14 @@ class ColdServer:
     fitted: FittedRows  # makes feature rows of items from anywhere
 
     @classmethod
-    def of(cls, algorithm: ComposedAlgorithm, train: TrainView, seed: int) -> ColdServer:
+    def of(
+        cls,
+        algorithm: ComposedAlgorithm,
+        train: TrainView,
+        seed: int,
+        *,
+        knows_histories: bool = True,
+    ) -> ColdServer:
         cold = algorithm.method.cold
         assert cold is not None
         if ITEMS not in algorithm.shared:
@@ -68,7 +75,7 @@ class ColdServer:
             )
         warm_W = np.arange(train.n_items) if train.warm_W is None else train.warm_W
         touched_I = train.popularity_I() > 0
-        if algorithm.protection is not None:
+        if algorithm.protection is not None or not knows_histories:
             touched_I = np.isin(np.arange(train.n_items), warm_W)
         fitted = cold.features.fitted(train.content, touched_I, algorithm.table_width)
         feature_IF = torch.from_numpy(fitted.rows(train.content, train.n_items))

@@ -65,6 +65,8 @@ class LoopEngine:
     ) -> Total:
         """One exchange: clients are written in place, and their uploads are added up."""
         number = state.round_number + 1
+        if state.tuned is not None:
+            state.tuned.make_room(who.user_P)
         total = Total.zeros(algorithm.summed(exchange))
         draws = ClientDraws.of(algorithm, exchange, train, seed, number, self.dtype, newcomer)
         for user, reports in zip(who.user_P, who.reports_P, strict=True):

@@ -64,6 +64,14 @@ class Participation:
             reports_P = lot_P >= self.dropout
         return Participants(user_P, reports_P)
 
+    def share_after(self, rounds: int) -> float:
+        """The share of the users of whom one expects that they trained in one of so many rounds.
+
+        >>> Participation(ratio=0.5).share_after(2), Participation().share_after(1)
+        (0.75, 1.0)
+        """
+        return 1.0 - (1.0 - self.ratio * self.availability) ** rounds
+
     @staticmethod
     def _lot(
         train: TrainView, user_P: np.ndarray, seed: int, purpose: int, round_number: int

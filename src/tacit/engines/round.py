@@ -71,21 +71,37 @@ def play_round(
                 state.broadcast = state.shared[ITEMS].clone()
             if algorithm.reads_tables is not None:
                 _read_tables(algorithm, algorithm.reads_tables, train, state, who, seed)
-        # a server that waits in vain has nothing to do; one that waits for nobody may go on
-        if not (total.clients if exchange.sends else algorithm.steps_alone):
-            continue
-        _add_noise(algorithm, state, total, seed, exchange)
-        if step is not None:
-            step(total, number)
-            continue
-        after = algorithm.step(ServerState(state.shared, state.server), total, number)
-        state.shared, state.server = after.parameters, after.optimizer
+        server_step(algorithm, state, total, seed, exchange, step)
     if not algorithm.restores:
-        _forget(algorithm, train, state, participants, seed)
+        forget(algorithm, train, state, participants, seed)
     state.fresh_U[:] = False
     state.fresh_U[participants.user_P] = True
     state.loss = trained.loss_sum / trained.samples if trained.samples else float("nan")
     state.round_number = number
+
+
+def server_step(
+    algorithm: Algorithm,
+    server: State,
+    total: Total,
+    seed: int,
+    exchange: Exchange,
+    step: Callable[[Total, int], None] | None = None,
+) -> None:
+    """The server's half of an exchange, once the sum is there: noise, and the next parameters.
+
+    `server` is written in place; nothing of it that belongs to clients is looked at.
+    """
+    # a server that waits in vain has nothing to do; one that waits for nobody may go on
+    if not (total.clients if exchange.sends else algorithm.steps_alone):
+        return
+    number = server.round_number + 1
+    add_noise(algorithm, server, total, seed, exchange)
+    if step is not None:
+        step(total, number)
+        return
+    after = algorithm.step(ServerState(server.shared, server.server), total, number)
+    server.shared, server.server = after.parameters, after.optimizer
 
 
 def begin(
@@ -101,10 +117,10 @@ def begin(
         users = torch.from_numpy(participants.user_P)
         state.private[OWN_ITEMS][users] = state.shared[ITEMS]
     if algorithm.forgets(exchange):
-        _forget(algorithm, train, state, participants, seed)
+        forget(algorithm, train, state, participants, seed)
 
 
-def _forget(
+def forget(
     algorithm: Algorithm, train: TrainView, state: State, participants: Participants, seed: int
 ) -> None:
     """Private parameters of the model back to their first values."""
@@ -123,11 +139,12 @@ def weights_of(algorithm: Algorithm, train: TrainView, user_B: np.ndarray) -> np
     return np.array(weight_S, float)[place_B]
 
 
-def _add_noise(
+def add_noise(
     algorithm: Algorithm, state: State, total: Total, seed: int, exchange: Exchange
 ) -> None:
-    """The channel's noise on all sums that have passed none yet."""
-    number, unit = state.round_number + 1, _unit(algorithm, state)
+    """The channel's noise on all sums of the next round that have passed none yet, which take the
+    place of those without."""
+    number, unit = state.round_number + 1, unit_of(algorithm, state)
     for name, value in total.sums.items():
         if name not in total.noised:
             known = (algorithm, name, value, total.clients, seed, number, exchange.name)
@@ -135,7 +152,7 @@ def _add_noise(
             total.sums[name] = with_noise(*known, unit=1.0 if name == BOUND else unit)
 
 
-def _unit(algorithm: Algorithm, state: State) -> float:
+def unit_of(algorithm: Algorithm, state: State) -> float:
     """In what units the noise of a claim is: those of the bound that is estimated now."""
     return 1.0 if algorithm.protection is None else algorithm.protection.unit(state.shared)
 
@@ -189,28 +206,43 @@ def _read_tables(
         return
     # in the order of user keys, so that the order in which users were listed changes nothing
     users = torch.from_numpy(user_P[np.argsort(train.user_key_U[user_P], kind="stable")])
-    generator = streams.numpy_generator(
-        seed, streams.NOISE, state.round_number + 1, streams.name_of("meeting")
-    )
+    generator = meeting_generator(seed, state.round_number + 1)
     own_UID = state.private[OWN_ITEMS]
-    if aggregates_in_place(server):
-        made = {name: state.private[name] for name in algorithm.made_by_server}
-        seen: Params = {OWN_ITEMS: own_UID, **made}
-        if len(users) == len(own_UID):  # all tables arrived: they are read where they lie
-            state.shared = state.shared | server.aggregate_in_place(
-                seen, users, state.shared, generator
-            )
-            return
-        sent = {name: value[users] for name, value in seen.items()}
-        places = torch.arange(len(users))
+    made = {name: state.private[name] for name in algorithm.made_by_server}
+    seen: Params = {OWN_ITEMS: own_UID, **made}
+    if aggregates_in_place(server) and len(users) == len(own_UID):
+        # all tables arrived: they are read where they lie
         state.shared = state.shared | server.aggregate_in_place(
-            sent, places, state.shared, generator
+            seen, users, state.shared, generator
         )
-        for name, value in sent.items():
-            seen[name][users] = value
         return
-    aggregated = server.aggregate_tables(own_UID[users], state.shared, generator)
-    state.shared = state.shared | aggregated.shared
+    sent = {name: value[users] for name, value in seen.items()}
+    state.shared = read_tables(algorithm, server, sent, state.shared, generator)
+    for name, value in sent.items():
+        seen[name][users] = value
+
+
+def meeting_generator(seed: int, round_number: int) -> np.random.Generator:
+    """What a server that reads single tables draws from in a round."""
+    return streams.numpy_generator(seed, streams.NOISE, round_number, streams.name_of("meeting"))
+
+
+def read_tables(
+    algorithm: Algorithm,
+    server: TableRule,
+    sent: Params,
+    shared: Params,
+    generator: np.random.Generator,
+) -> Params:
+    """A server's next parameters from the tables that arrived, stacked in the order of user keys.
+
+    `sent` has these tables, and what the server makes for each client; both are written in place.
+    """
+    own_PID = sent[OWN_ITEMS]
+    if aggregates_in_place(server):
+        places = torch.arange(len(own_PID))
+        return shared | server.aggregate_in_place(sent, places, shared, generator)
+    aggregated = server.aggregate_tables(own_PID, shared, generator)
     strange = sorted(aggregated.private.keys() - set(algorithm.made_by_server))
     if strange:
         raise TacitError(
@@ -218,9 +250,22 @@ def _read_tables(
             "server writes what its `private` names, and nothing else that is theirs."
         )
     for name, value in aggregated.private.items():
-        state.private[name][users] = value
+        sent[name][:] = value
     if aggregated.replaced_Q is not None and aggregated.table_QID is not None:
-        own_UID[users[aggregated.replaced_Q]] = aggregated.table_QID
+        own_PID[aggregated.replaced_Q] = aggregated.table_QID
+    return shared | aggregated.shared
+
+
+def shared_with_views(algorithm: ComposedAlgorithm, shared: Params) -> Params:
+    """What clients receive where the server makes the views of items: these in the place of the
+    item table and of what makes them."""
+    with_server_views, encoder = algorithm.with_server_views, algorithm.method.items.viewed
+    assert with_server_views is not None
+    assert encoder is not None
+    content = {name: table.to(shared[ITEMS]) for name, table in algorithm.content.items()}
+    with torch.no_grad():
+        view_IW = encoder.views({**shared, **content}, shared[ITEMS])
+    return {name: shared[name] for name in with_server_views.shared} | {ITEMS: view_IW}
 
 
 def train_on_views(
@@ -252,10 +297,11 @@ def train_on_views(
         state.shared = whole
     back_IW = total.sums.pop(ITEMS)
     if encoder.placement == "server":  # what a client sends is the gradient of the views
-        number = state.round_number + 1
-        unit = _unit(algorithm, state)
-        back_IW = with_noise(algorithm, ITEMS, back_IW, total.clients, seed, number, unit=unit)
-        total.noised = frozenset(making)
+        if ITEMS not in total.noised:
+            number = state.round_number + 1
+            unit = unit_of(algorithm, state)
+            back_IW = with_noise(algorithm, ITEMS, back_IW, total.clients, seed, number, unit=unit)
+        total.noised |= frozenset(making)
     gradients = torch.autograd.grad(
         view_IW, list(free.values()), torch.from_numpy(back_IW).to(view_IW), allow_unused=True
     )

@@ -1,9 +1,8 @@
-"""The state of a federation between two rounds: how it begins, and the rows that clients tuned."""
+"""The state of a federation between two rounds, and how it begins."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 import numpy as np
 import torch
@@ -14,76 +13,10 @@ from tacit.core.capabilities import stacked_optimizer_state
 from tacit.core.central import Fitted
 from tacit.core.compose import ComposedAlgorithm
 from tacit.core.types import ITEMS, Initializer, Params, draw_parameter
-from tacit.data.sampling import REDRAW_CODES, Sampling, samples_per_user
 from tacit.data.views import Lists, TrainView
+from tacit.engines.tuned import TunedRows, room_of
 from tacit.errors import TacitError, argument
 from tacit.memory import available_bytes
-
-# The rows that clients last tuned: what a replace-every-round method must keep, and no more.
-
-
-@dataclass(eq=False)
-class TunedRows:
-    """User u's rows are `value_CD[start_U1[u] : start_U1[u] + count_U[u]]`, of items `item_C`.
-
-    Each user has room for as many rows as it can touch in one round, so a round writes in place.
-    """
-
-    start_U1: np.ndarray
-    count_U: np.ndarray
-    item_C: np.ndarray  # int32
-    value_CD: torch.Tensor
-
-    @classmethod
-    def allocate(
-        cls,
-        train: TrainView,
-        sampling: Sampling,
-        epochs: int,
-        dim: int,
-        dtype: torch.dtype,
-        rows: Literal["touched", "all"] = "touched",
-    ) -> TunedRows:
-        room_U = cls.room(train, sampling, epochs, rows)
-        start_U1 = np.concatenate([[0], np.cumsum(room_U)]).astype(np.int64)
-        total = int(start_U1[-1])
-        return cls(
-            start_U1,
-            np.zeros(train.n_users, dtype=np.int64),
-            np.zeros(total, dtype=np.int32),
-            torch.zeros((total, dim), dtype=dtype),
-        )
-
-    @staticmethod
-    def room(
-        train: TrainView,
-        sampling: Sampling,
-        epochs: int,
-        rows: Literal["touched", "all"] = "touched",
-    ) -> np.ndarray:
-        """How many rows each user can touch in one round, or all where a rule moves all."""
-        if rows == "all":
-            return np.full(train.n_users, train.n_items)
-        draws = epochs if sampling.redraw_code == REDRAW_CODES["epoch"] else 1
-        return np.minimum(samples_per_user(train, sampling) * draws, train.n_items)
-
-    def copy(self) -> TunedRows:
-        return TunedRows(
-            self.start_U1, self.count_U.copy(), self.item_C.copy(), self.value_CD.clone()
-        )
-
-    def of(self, user: int) -> tuple[np.ndarray, torch.Tensor]:
-        """The items and rows that one user last tuned."""
-        begin = int(self.start_U1[user])
-        end = begin + int(self.count_U[user])
-        return self.item_C[begin:end], self.value_CD[begin:end]
-
-    def write(self, user: int, item_R: np.ndarray, value_RD: torch.Tensor) -> None:
-        begin = int(self.start_U1[user])
-        self.item_C[begin : begin + len(item_R)] = item_R
-        self.value_CD[begin : begin + len(item_R)] = value_RD
-        self.count_U[user] = len(item_R)
-
 
 # The state of a federation between two rounds, and how it begins.
 
@@ -149,19 +82,25 @@ class State:
 
 
 def require_clients_memory(
-    algorithm: ComposedAlgorithm, train: TrainView, dtype: torch.dtype, copies: int = 1
+    algorithm: ComposedAlgorithm,
+    train: TrainView,
+    dtype: torch.dtype,
+    copies: int = 1,
+    tuning: float = 0.0,
 ) -> None:
     """Refuse a population whose private parameters and tuned rows do not fit, and say what would.
 
-    A run holds two copies: the state of the last round, and that of the selected one.
+    A run holds two copies: the state of the last round, and that of the selected one. `tuning` is
+    the share of the clients whose tuned rows will lie in memory.
     """
     width = torch.empty(0, dtype=dtype).element_size()
     method = algorithm.method
     floats = sum(init.count for init in algorithm.private.values()) * train.n_users
-    if method.sync.scores_with == "tuned":
-        epochs, rows = method.local.epochs, method.sync.rows
-        room_U = TunedRows.room(train, method.sampling, epochs, rows)
-        floats += int(room_U.sum()) * algorithm.table_width
+    on_disk = ""
+    if method.sync.scores_with == "tuned" and tuning > 0:
+        room_U = room_of(train, method.sampling, method.local.epochs, method.sync.rows)
+        floats += int(tuning * room_U.sum()) * algorithm.table_width
+        on_disk = f", or {argument('private_on_disk', True)}"
     needed, free = copies * floats * width, available_bytes()
     if free is None or needed <= free:
         return
@@ -170,7 +109,8 @@ def require_clients_memory(
         f"What {train.n_users} clients keep ({method.backbone.dim} wide) needs "
         f"{needed / 1e9:.1f} GB of memory but only {free / 1e9:.1f} GB are free; about "
         f"{int(share * train.n_users)} users ({argument('min_user')}) or backbone.dim="
-        f"{int(share * method.backbone.dim)} would fit, or a method without a personal table."
+        f"{int(share * method.backbone.dim)} would fit, or a method without a "
+        f"personal table{on_disk}."
     )
 
 
@@ -209,14 +149,8 @@ def _begin_composed(
     method, shared = algorithm.method, state.shared
     if method.sync.scores_with == "tuned":
         state.broadcast = shared[ITEMS].clone()
-        state.tuned = TunedRows.allocate(
-            train,
-            method.sampling,
-            method.local.epochs,
-            algorithm.table_width,
-            dtype,
-            method.sync.rows,
-        )
+        room_U = room_of(train, method.sampling, method.local.epochs, method.sync.rows)
+        state.tuned = TunedRows.of_nobody(room_U, algorithm.table_width, dtype)
     if method.local.model.lifetime == "persistent":
         state.optimizer = _initial_optimizer_state(algorithm, state, train.n_users)
     gradients = method.server.gradients

@@ -333,7 +333,8 @@ def _best_by_users(
     n_items, width = score_BI.shape[1], top_EK.shape[1]
     barred_I = outside_I.copy()
     for b in range(len(score_BI)):
-        score_I, heap_K, u, filled = score_BI[b], top_EK[first + b], first + b, 0
+        score_I, heap_K, u = score_BI[b], top_EK[first + b], first + b
+        filled = np.int64(0)  # of a bare 0 numba would compile all callees twice
         for n in range(masked_start[u], masked_start[u + 1]):
             barred_I[masked_item[n]] = True
         for begin in range(0, n_items, _STRETCH):
@@ -400,7 +401,7 @@ def _offer(score_I: np.ndarray, heap_K: np.ndarray, filled: int, item: int) -> i
             _heap(score_I, heap_K, filled)
     elif score_I[item] > score_I[heap_K[0]]:
         heap_K[0] = item
-        _sink(score_I, heap_K, 0, filled)
+        _sink(score_I, heap_K, np.int64(0), filled)
     return filled
 
 
@@ -417,7 +418,7 @@ def _sort(score_I: np.ndarray, heap_K: np.ndarray, size: int) -> None:
         _heap(score_I, heap_K, size)
     for last in range(size - 1, 0, -1):
         heap_K[0], heap_K[last] = heap_K[last], heap_K[0]
-        _sink(score_I, heap_K, 0, last)
+        _sink(score_I, heap_K, np.int64(0), last)
 
 
 @compiled(nogil=True)

@@ -16,7 +16,8 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
 from tacit.core.types import Params
-from tacit.engines.state import State, TunedRows
+from tacit.engines.state import State
+from tacit.engines.tuned import TunedRows
 from tacit.errors import TacitError, argument
 from tacit.experiment.data_record import DataRecord
 from tacit.experiment.folder import RunFolder
@@ -56,7 +57,8 @@ def save_state(folder: Path, state: State, note: dict[str, Any]) -> None:
     if state.broadcast is not None:
         tensors["broadcast"] = state.broadcast
     if state.tuned is not None:
-        tensors["tuned.start"] = torch.from_numpy(state.tuned.start_U1)
+        tensors["tuned.room"] = torch.from_numpy(state.tuned.room_U)
+        tensors["tuned.first"] = torch.from_numpy(state.tuned.start_U)
         tensors["tuned.count"] = torch.from_numpy(state.tuned.count_U)
         tensors["tuned.item"] = torch.from_numpy(state.tuned.item_C)
         tensors["tuned.value"] = state.tuned.value_CD
@@ -180,8 +182,14 @@ def _state_of(sidecar: _Sidecar, tensors: Params) -> State:
     }
     tuned = None
     if "tuned.value" in tensors:
+        if "tuned.room" in tensors:
+            room_U, start_U = tensors["tuned.room"].numpy(), tensors["tuned.first"].numpy()
+        else:  # an older version gave everybody room, one after another
+            start_U1 = tensors["tuned.start"].numpy()
+            room_U, start_U = np.diff(start_U1), start_U1[:-1].copy()
         tuned = TunedRows(
-            tensors["tuned.start"].numpy(),
+            room_U,
+            start_U,
             tensors["tuned.count"].numpy(),
             tensors["tuned.item"].numpy(),
             tensors["tuned.value"],

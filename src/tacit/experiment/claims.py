@@ -48,6 +48,22 @@ def check_claim(experiment: Experiment, algorithm: Algorithm) -> None:
             *longer,
             DROP,
         )
+    _check_parts(experiment, algorithm)
+
+
+def _check_parts(experiment: Experiment, algorithm: Algorithm) -> None:
+    """A release that comes in parts has its noise for all of them, however many are played."""
+    if algorithm.bound is None or not algorithm.bound.together or algorithm.max_rounds is None:
+        return
+    needed = max(n for n in range(1, algorithm.max_rounds + 1) if algorithm.sends(n))
+    if experiment.rounds < needed:
+        raise CompositionError(
+            f"{experiment.name} releases noisy counts first and what it ranks with after them, "
+            f"which takes {needed} rounds, and rounds is {experiment.rounds}: the whole budget "
+            "would be spent on a part of that",
+            Use("play all of them", "rounds", needed),
+            DROP,
+        )
 
 
 def _check_selection(experiment: Experiment, algorithm: Algorithm) -> None:
@@ -116,7 +132,8 @@ def assumptions(guarantee: Guarantee | None) -> tuple[str, ...]:
         *((sums,) if guarantee.view != "local" else ()),
         "the catalogue and its content, who takes part and when, and the filters of the data are "
         "public",
-        "settings were chosen without a look at this data",
+        "settings were chosen without a look at this data, which whoever reads this has to check; "
+        "docs/privacy.md says where those of the recipes come from",
         "nobody can draw the noise again: that of a simulation comes from its seed, so whoever has "
         "the seed, or a second run with it, can take the noise off",
         "the folder of this run stays with the experimenter: it holds the seed, and what devices "

@@ -200,13 +200,15 @@ def fit(
     out: str | Path | None = None,
     threads: int | None = None,
     callbacks: Callbacks = (),
+    private_on_disk: bool = False,
 ) -> Model:
     """Train a method on some data and measure it; the model answers for it.
 
     `data` is a polars or pandas frame, a `Dataset`, a path, or the name of a source. A frame's
     columns are found by their usual names (user, item, time, ...), or named with `columns`. Without
     `out` the run lies in a temporary folder as long as the model lives. With `out` it stays there:
-    the same call again gives the finished model, or goes on where it was stopped.
+    the same call again gives the finished model, or goes on where it was stopped. With
+    `private_on_disk` the rows that clients tune for themselves lie on that disk, not in memory.
 
     >>> plays = {"user": ["ann"] * 4 + ["bob"] * 4, "item": list("wxyzvwxy")}
     >>> model = fit(plays | {"time": [1, 2, 3, 4] * 2}, "popularity")
@@ -232,12 +234,17 @@ def fit(
         device=device,
         sets=sets,
     )
+    how: dict[str, Any] = {
+        "threads": threads or cores(),
+        "callbacks": callbacks,
+        "private_on_disk": private_on_disk,
+    }
     if out is not None:
-        run(experiment, out, threads=threads or cores(), resume=True, callbacks=callbacks)
+        run(experiment, out, resume=True, **how)
         return Model(out, experiment)
     place = tempfile.mkdtemp(prefix="tacit-")
     try:
-        run(experiment, place, threads=threads or cores(), callbacks=callbacks)
+        run(experiment, place, **how)
         model = Model(place, experiment)
     except BaseException:
         shutil.rmtree(place, ignore_errors=True)

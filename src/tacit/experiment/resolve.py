@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import Any, TypeVar, cast
 
 from tacit.core.codec import assign, check_value
-from tacit.core.fit import CompositionError, LeaveOut, Remedy, Use
+from tacit.core.fit import CompositionError, LeaveOut, Remedy, Use, UseAll
 from tacit.data.load import Data
 from tacit.data.protocol import PROTOCOLS, Protocol, SplitRule, among_cold_items
 from tacit.data.sources import SOURCES
@@ -38,6 +38,7 @@ SPLITS: dict[str, dict[str, str]] = {
 }
 SHUFFLED_ORDER = "shuffled_order"  # what a protocol without order is called
 COLD_SPLITS = ("cold", "cold_together")  # items are held out, not interactions
+MOST_TOGETHER = 4  # settings that a refusal advises together at most
 
 
 Resolving = TypeVar("Resolving", bound=Callable[..., Experiment])
@@ -61,26 +62,47 @@ has neither bound nor noise yet; drop plugins=['clip'].
         except CompositionError as error:
             plugins, sets = tuple(given.get("plugins", ())), tuple(given.get("sets", ()))
 
-            def works(spellings: tuple[str, ...], settings: tuple[str, ...]) -> bool:
+            def refusal(spellings: tuple[str, ...], uses: tuple[Use, ...]) -> TacitError | None:
+                more = tuple(use.setting for use in uses)
                 try:
-                    resolving(*first, **{**given, "plugins": spellings, "sets": settings})
-                except TacitError:
-                    return False
-                return True
+                    resolving(*first, **{**given, "plugins": spellings, "sets": (*sets, *more)})
+                except TacitError as refused:
+                    return refused
+                return None
 
             tried: list[Remedy] = [
-                use
-                for use in error.remedies
-                if isinstance(use, Use) and use.setting and works(plugins, (*sets, use.setting))
+                UseAll(uses) if len(uses) > 1 else uses[0]
+                for uses in _fewest_uses(error, lambda uses: refusal(plugins, uses))
             ]
             for size in range(1, len(plugins) + 1):
                 gone = [LeaveOut(names) for names in combinations(plugins, size)]
-                fewest = [one for one in gone if works(one.plugins_after(plugins), sets)]
+                fewest = [one for one in gone if not refusal(one.plugins_after(plugins), ())]
                 if fewest:
                     raise CompositionError(error.problem, *tried, *fewest) from error
             raise CompositionError(error.problem, *(tried or error.remedies)) from error
 
     return cast(Resolving, resolved)
+
+
+def _fewest_uses(
+    error: CompositionError, refusal: Callable[[tuple[Use, ...]], TacitError | None]
+) -> list[tuple[Use, ...]]:
+    """The settings that a refusal advises, where they help. Where none of them does by itself, each
+    goes with one that the next refusal advises, and so on."""
+    met: list[tuple[tuple[Use, ...], TacitError | None]] = [((), error)]
+    for _ in range(MOST_TOGETHER):
+        met = [
+            (together, refusal(together))
+            for uses, refused in met
+            if isinstance(refused, CompositionError)
+            for use in refused.remedies
+            if isinstance(use, Use) and use.setting is not None and use not in uses
+            for together in ((*uses, use),)
+        ]
+        helpful = [uses for uses, refused in met if refused is None]
+        if helpful:
+            return helpful
+    return []
 
 
 @with_tried_remedies

@@ -62,11 +62,14 @@ def run(
     callbacks: Callbacks = (),
     checkpoint_seconds: float | None = None,
     keep_model: bool = True,
+    private_on_disk: bool = False,
 ) -> RunRecord:
     """Run to the end (or continue) in the folder `out`; the record is also `out/run.json`.
 
     A checkpoint is written between rounds, every 15 seconds unless told otherwise. Without
     `keep_model` a finished run keeps its numbers and ranks alone: personal tables are large.
+    With `private_on_disk` the rows that clients tune for themselves lie in files without a name in
+    that folder, and not in memory; no number changes.
 
     >>> import tempfile
     >>> from tacit.experiment.resolve import resolve
@@ -83,7 +86,8 @@ def run(
     prepared = _same_data(experiment, folder, prepared)
     if folder.finished:
         return _finished(folder)
-    trainer = Trainer(experiment, prepared.split.train, threads)
+    place = folder.path if private_on_disk else None
+    trainer = Trainer(experiment, prepared.split.train, threads, place)
     pause = CHECKPOINT_SECONDS if checkpoint_seconds is None else checkpoint_seconds
     with only_process(folder.path):
         if folder.finished:  # by a process that has ended since

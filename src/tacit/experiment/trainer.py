@@ -46,7 +46,15 @@ class Trainer:
     (1, (1, 30))
     """
 
-    def __init__(self, experiment: Experiment, train: TrainView, threads: int = 1) -> None:
+    def __init__(
+        self,
+        experiment: Experiment,
+        train: TrainView,
+        threads: int = 1,
+        private_on_disk: Path | None = None,
+    ) -> None:
+        """`private_on_disk` is a folder for the rows that clients tune for themselves, which else
+        lie in memory; like the number of threads it changes no number."""
         self.experiment, self.catalogue, self.train = experiment, train, train.existing()
         self.algorithm: Algorithm = experiment.method.algorithm(Task.of(self.train))
         self._require_rows_for_unseen()
@@ -67,14 +75,22 @@ class Trainer:
         )
         if self.algorithm.composition is not None:
             dtype = torch.float64 if experiment.precision == "float64" else torch.float32
-            require_clients_memory(self.algorithm.composition, self.train, dtype, copies=2)
+            tuning = experiment.participation.share_after(self.rounds)
+            tuning = tuning if private_on_disk is None else 0.0
+            require_clients_memory(self.algorithm.composition, self.train, dtype, 2, tuning)
         self.state: State = self.engine.start(self.algorithm, self.train, experiment.seed)
+        self._private_on_disk = private_on_disk
+        self._place_rows(self.state)
         self.best: State | None = None
         self.cold: ColdServer | None = None
         self.generator_seconds: list[float] = []  # of this process, one entry a round
         if self.algorithm.cold is not None and self.algorithm.composition is not None:
             self.cold = ColdServer.of(self.algorithm.composition, train, experiment.seed)
             self.cold.begin(self.state)
+
+    def _place_rows(self, state: State | None) -> None:
+        if self._private_on_disk is not None and state is not None and state.tuned is not None:
+            state.tuned.keep_on_disk(self._private_on_disk)
 
     def _require_promise(self) -> None:
         """What was asked for is what may be promised of the algorithm as it will run."""
@@ -199,6 +215,8 @@ class Trainer:
         if saved is None:
             return None
         self.state, self.best, note = saved
+        self._place_rows(self.state)
+        self._place_rows(self.best)
         return note
 
     # What a run tells of it

@@ -15,7 +15,7 @@ from torch import Tensor
 from tacit import streams
 from tacit.core.algorithm import Bound, ClientData
 from tacit.core.central import CentralMethod
-from tacit.core.custom import CustomMethod
+from tacit.core.custom import CustomMethod, carried_over
 from tacit.core.recency import Recency
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
@@ -173,7 +173,7 @@ METHODS["pure_svd"] = Entry(
 
 GRAM, WEIGHT = "gram", "weight"
 
-# Under a claim of privacy, chosen on other data than a claim is made for (`private_pairs.py`).
+# Under a claim of privacy; docs/privacy.md says on which data they were chosen.
 PRIVATE_EASE: dict[str, Any] = {
     "near": False,
     "item_power": 0.15,
@@ -209,7 +209,8 @@ class FedEase(CustomMethod):
     def protected(self, request: PrivacyRequest) -> PrivatePairs:
         """All pairs from one noisy release; with recency a client speaks of its latest items."""
         last = None if self.recency is None else PRIVATE_LAST
-        return PrivatePairs(**PRIVATE_EASE, last=last, recency=self.recency, privacy=request)
+        kept = carried_over(self, PrivatePairs)
+        return PrivatePairs(**(PRIVATE_EASE | kept), last=last, privacy=request)
 
     @property
     def bound(self) -> Bound | None:
@@ -332,7 +333,7 @@ class FedSpectral(CustomMethod):
 
     def protected(self, request: PrivacyRequest) -> PrivateSpectrum:
         """Fewer directions, in two rounds and over heard items alone."""
-        return PrivateSpectrum(recency=self.recency, privacy=request)
+        return PrivateSpectrum(**carried_over(self, PrivateSpectrum), privacy=request)
 
     @property
     def bound(self) -> Bound | None:

@@ -74,6 +74,21 @@ class CountsFirst(CustomMethod):
         """How many parts follow the counts."""
         return 1
 
+    @property
+    def later_sums(self) -> frozenset[str]:
+        """What clients send in the parts that follow the counts."""
+        raise NotImplementedError
+
+    @property
+    def row_parameters(self) -> frozenset[str]:
+        return self.later_sums
+
+    def uploads(self, task: Task) -> frozenset[str]:
+        return self.later_sums | {COUNTS}
+
+    def sent_in(self, round_number: int) -> frozenset[str]:
+        return frozenset({COUNTS}) if round_number == 1 else self.later_sums
+
     def algorithm(self, task: Task) -> CustomAlgorithm:
         """On a catalogue of known size: the rule then knows the share of the counts."""
         if self.share is not None:

@@ -22,7 +22,7 @@ features the best mean has a background of 0.3.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -36,7 +36,6 @@ from tacit.errors import TacitError, shown
 from tacit.methods.counts_first import COUNTS, ITEM_WEIGHT, CountsFirst, scaled
 from tacit.methods.entry import METHODS, Entry
 from tacit.parts.cold.features import Features
-from tacit.privacy.guarantee import PrivacyRequest
 from tacit.privacy.shrinkage import symmetric, without_negative_directions
 
 GRAM, OWN, RIGHT = "gram", "own", "right"  # sum u u^T; A_i as flat rows; b_i
@@ -88,9 +87,6 @@ class DpAls(CountsFirst):
     def parts(self) -> int:
         return self.iterations
 
-    def protected(self, request: PrivacyRequest) -> DpAls:
-        return replace(self, privacy=request)
-
     @property
     def bound(self) -> Bound | None:
         return Bound(2, 1.0, together=True)
@@ -104,12 +100,12 @@ class DpAls(CountsFirst):
     # What is shared
 
     @property
-    def _sums(self) -> frozenset[str]:
+    def later_sums(self) -> frozenset[str]:
         return frozenset({GRAM, RIGHT} | ({OWN} if self.own_share else set()))
 
     @property
     def row_parameters(self) -> frozenset[str]:
-        return self._sums - {GRAM}
+        return self.later_sums - {GRAM}
 
     def shared(self, task: Task) -> dict[str, Initializer]:
         items, dim = task.n_items, self.dim
@@ -119,12 +115,6 @@ class DpAls(CountsFirst):
         first = Initializer((items, dim), "normal", 1 / math.sqrt(dim))
         square = Initializer((dim, dim))
         return {**self.counted(task), ITEMS: first, GRAM: square, RIGHT: table, **own, **public}
-
-    def uploads(self, task: Task) -> frozenset[str]:
-        return self._sums | {COUNTS}
-
-    def sent_in(self, round_number: int) -> frozenset[str]:
-        return frozenset({COUNTS}) if round_number == 1 else self._sums
 
     def broadcast(self, shared: Params, user: Tensor) -> Params:
         return {name: shared[name] for name in (ITEM_WEIGHT, ITEMS)}

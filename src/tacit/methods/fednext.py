@@ -44,7 +44,7 @@ from torch import Tensor
 
 from tacit import streams
 from tacit.core.algorithm import Bound, ClientData
-from tacit.core.custom import CustomMethod, RaggedBatch
+from tacit.core.custom import CustomMethod, RaggedBatch, carried_over, without_meaning
 from tacit.core.recency import Recency
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
@@ -74,6 +74,7 @@ WEIGHT, LEFT, RIGHT, COLUMNS = "weight", "left", "right", "columns"  # what devi
 DECAY = "decay"  # 1 / half-life of the history when a device ranks
 PRIVATE_RECENCY = Recency(half_life=2.0, floor=0.02)  # under a claim validation chooses none
 KINDS = {TRANSITIONS: NEXT, PASTS: PAST, GRAM: BOTH}
+GRIDS = ("half_lives", "ridges", "ease", "normalise")
 
 
 class Setting(NamedTuple):
@@ -164,20 +165,23 @@ class FedNext(CustomMethod):
 
     def protected(self, request: PrivacyRequest) -> CustomMethod:
         """Near pairs from one noisy release, where transitions alone are learnt. The other forms
-        keep their sums, with uploads of norm 1; of every grid its first value is taken where
-        validation may not choose."""
+        keep their sums, with uploads of norm 1. Where validation may not choose, the first value is
+        taken of grids that are the method's own or a preset's; those of others stay as they are."""
         if not self._solves and self.width is None and self.content is None:
-            return PrivatePairs(recency=PRIVATE_RECENCY, privacy=request)
+            kept = {"recency": PRIVATE_RECENCY, **carried_over(self, PrivatePairs)}
+            return PrivatePairs(**kept, privacy=request)
+        if self.scale == "length":
+            raise without_meaning(self, "scale", self.scale)
         bounded = replace(self, privacy=request, scale="norm")
         if request.selection == "uncovered":
             return bounded
-        return replace(
-            bounded,
-            half_lives=self.half_lives[:1],
-            ridges=self.ridges[:1],
-            ease=self.ease[:1],
-            normalise=self.normalise[:1],
-        )
+        known = [{name: getattr(FedNext(), name) for name in GRIDS}, *PRESETS.values()]
+        own = {
+            name: getattr(self, name)[:1]
+            for name in GRIDS
+            if any(getattr(self, name) == values.get(name) for values in known)
+        }
+        return replace(bounded, **own)
 
     @property
     def max_rounds(self) -> int | None:

@@ -18,9 +18,9 @@ ranks with its own history times the table, recent items more where asked.
 Which of two items came first is given up: that direction has as much noise as the pair itself, and
 for budgets of 8 and less it was worth nothing on any dataset.
 
-The settings that a claim takes were chosen by validation on other data. For near pairs, with each
-of three datasets left out in turn, they came out the same; `docs/results/table-privacy.md` says
-where this is not so.
+The settings that a claim takes were chosen by validation on four datasets. For near pairs, with
+each of three left out in turn, they came out the same; `docs/results/table-privacy.md` says where
+this is not so.
 """
 
 from __future__ import annotations
@@ -92,17 +92,11 @@ class PrivatePairs(CountsFirst):
     # What is shared
 
     @property
-    def row_parameters(self) -> frozenset[str]:
+    def later_sums(self) -> frozenset[str]:
         return frozenset({PAIRS})
 
     def shared(self, task: Task) -> dict[str, Initializer]:
         return {**self.counted(task), PAIRS: Initializer((task.n_items, task.n_items))}
-
-    def uploads(self, task: Task) -> frozenset[str]:
-        return frozenset({COUNTS, PAIRS})
-
-    def sent_in(self, round_number: int) -> frozenset[str]:
-        return frozenset({COUNTS} if round_number == 1 else {PAIRS})
 
     def broadcast(self, shared: Params, user: Tensor) -> Params:
         return {ITEM_WEIGHT: shared[ITEM_WEIGHT], PAIRS: shared[PAIRS]}

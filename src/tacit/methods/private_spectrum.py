@@ -53,18 +53,12 @@ class PrivateSpectrum(CountsFirst):
         return Bound(2, 1.0, together=True)
 
     @property
-    def row_parameters(self) -> frozenset[str]:
+    def later_sums(self) -> frozenset[str]:
         return frozenset({BASIS})
 
     def shared(self, task: Task) -> dict[str, Initializer]:
         shape = (task.n_items, min(2 * self.width, task.n_items))
         return {**self.counted(task), BASIS: Initializer(shape, "orthonormal")}
-
-    def uploads(self, task: Task) -> frozenset[str]:
-        return frozenset({COUNTS, BASIS})
-
-    def sent_in(self, round_number: int) -> frozenset[str]:
-        return frozenset({COUNTS} if round_number == 1 else {BASIS})
 
     def broadcast(self, shared: Params, user: Tensor) -> Params:
         return {name: shared[name] for name in (ITEM_WEIGHT, BASIS)}

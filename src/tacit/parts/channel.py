@@ -127,12 +127,29 @@ class QuantileClip(Transform):
         )
 
 
+# Noise on every entry, of an upload or of a sum.
+
+
+class AddsNoise(Transform):
+    """What all links have in common that are there to add noise; each says its own `noise`."""
+
+    noisy = True
+
+    @property
+    def gives(self) -> frozenset[str]:
+        return frozenset({"noise"} if self.noise and self.noise.scale else ())  # 0 hides nothing
+
+    @property
+    def needs(self) -> frozenset[str]:
+        return frozenset({"dense"})
+
+
 # Gaussian noise on every entry of an upload.
 
 
 @register("gaussian")
 @dataclass(frozen=True)
-class Gaussian(Transform):
+class Gaussian(AddsNoise):
     """Each client adds N(0, sigma²) to every entry. The sum of n such noises is one N(0, n sigma²),
     drawn once. Without a clip before it there is no finite epsilon, whatever sigma.
 
@@ -142,16 +159,6 @@ class Gaussian(Transform):
     """
 
     sigma: float = 0.1
-
-    noisy = True
-
-    @property
-    def gives(self) -> frozenset[str]:
-        return frozenset({"noise"} if self.sigma else ())  # none of it hides nothing
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"dense"})
 
     @property
     def noise(self) -> Noise:
@@ -175,7 +182,7 @@ class Gaussian(Transform):
 
 @register("gaussian_sum")
 @dataclass(frozen=True)
-class GaussianSum(Transform):
+class GaussianSum(AddsNoise):
     """N(0, sigma²) once on every entry of the sum, however many clients there are. It stands for a
     secure sum to which devices add shares of that noise; a server that sees single uploads sees
     them without noise.
@@ -185,16 +192,6 @@ class GaussianSum(Transform):
     """
 
     sigma: float = 1.0
-
-    noisy = True
-
-    @property
-    def gives(self) -> frozenset[str]:
-        return frozenset({"noise"} if self.sigma else ())  # none of it hides nothing
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"dense"})
 
     @property
     def noise(self) -> Noise:
@@ -221,7 +218,7 @@ class GaussianSum(Transform):
 
 @register("laplace")
 @dataclass(frozen=True)
-class Laplace(Transform):
+class Laplace(AddsNoise):
     """Each client adds Laplace(0, scale) to every entry. The sum of n such noises is the difference
     of two Gamma(n, scale) variables, drawn once. Without an L1 clip before it there is no finite
     epsilon, whatever the scale.
@@ -231,16 +228,6 @@ class Laplace(Transform):
     """
 
     scale: float = 0.1
-
-    noisy = True
-
-    @property
-    def gives(self) -> frozenset[str]:
-        return frozenset({"noise"} if self.scale else ())  # none of it hides nothing
-
-    @property
-    def needs(self) -> frozenset[str]:
-        return frozenset({"dense"})
 
     @property
     def noise(self) -> Noise:

@@ -19,8 +19,8 @@ without replacement.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from tacit.errors import TacitError, shown
@@ -60,7 +60,7 @@ def gaussian_epsilon(mu: float, delta: float) -> float:
         high *= 2.0
         if high > LARGEST:
             return math.inf
-    return float(brentq(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, high, xtol=1e-12))
+    return root(lambda epsilon: gaussian_delta(epsilon, mu) - delta, 0.0, high, 1e-12)
 
 
 def gaussian_mu(epsilon: float, delta: float) -> float:
@@ -74,7 +74,7 @@ def gaussian_mu(epsilon: float, delta: float) -> float:
     high = 1.0
     while gaussian_delta(epsilon, high) < delta:
         high *= 2.0
-    return float(brentq(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-12, high, xtol=1e-14))
+    return root(lambda mu: gaussian_delta(epsilon, mu) - delta, 1e-12, high, 1e-14)
 
 
 def gaussian_noise(epsilon: float, delta: float, sensitivity: float, releases: int) -> float:
@@ -142,6 +142,17 @@ def laplace_releases(epsilon: float, sensitivity: float, scale: float) -> int:
     10
     """
     return _whole(epsilon * scale / sensitivity)
+
+
+def root(function: Callable[[float], float], low: float, high: float, xtol: float = 2e-12) -> float:
+    """Where a function that changes its sign between two places is 0, to `xtol`.
+
+    >>> round(root(lambda x: x * x - 2, 0.0, 2.0), 9)
+    1.414213562
+    """
+    from scipy.optimize import brentq  # slow to import, and most runs promise nothing
+
+    return float(brentq(function, low, high, xtol=xtol))
 
 
 def _whole(releases: float) -> int:

@@ -19,6 +19,7 @@ server, learn of them.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
@@ -31,7 +32,7 @@ from tacit.privacy.accounting import (
     require_epsilon,
 )
 from tacit.privacy.fixed_point import FixedPoint
-from tacit.privacy.skellam import skellam_epsilon
+from tacit.privacy.skellam import SkellamReleases, composed_epsilon
 
 View = Literal["local", "secure_sum", "released_model"]
 Mechanism = Literal["gaussian", "laplace", "skellam"]
@@ -163,11 +164,18 @@ class Guarantee:
 
     @classmethod
     def skellam(
-        cls, view: View, code: FixedPoint, noise: float, releases: int, delta: float
+        cls,
+        view: View,
+        code: FixedPoint,
+        noise: float,
+        releases: int,
+        delta: float,
+        others: Sequence[SkellamReleases] = (),
     ) -> Guarantee:
         """Skellam noise on bounded vectors in fixed point, by the bound of `tacit.privacy.skellam`.
 
-        `noise` is what honest devices add at the least, as a value and not in steps.
+        `noise` is what honest devices add at the least, as a value and not in steps. `others` are
+        releases of other sums of the same people, under noise of their own.
 
         >>> code = FixedPoint(bound=1.0, step=2**-16, length=1000)
         >>> stated = Guarantee.skellam("secure_sum", code, noise=2.0, releases=50, delta=1e-5)
@@ -176,6 +184,7 @@ class Guarantee:
         """
         reach = sensitivity(view, 1.0)
         variance, l1, l2 = (noise / code.step) ** 2, reach * code.l1, reach * code.l2
+        once = SkellamReleases(variance, l1, l2)
         return cls(
             view,
             "skellam",
@@ -183,9 +192,9 @@ class Guarantee:
             code.bound,
             reach * code.bound,
             noise,
-            releases,
-            skellam_epsilon(variance, l1, l2, delta),
-            skellam_epsilon(variance, l1, l2, delta, releases),
+            releases + sum(one.releases for one in others),
+            composed_epsilon([once], delta),
+            composed_epsilon([once._replace(releases=releases), *others], delta),
             delta,
         )
 

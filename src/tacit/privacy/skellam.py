@@ -29,12 +29,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import brentq
 
 from tacit.errors import TacitError, shown
-from tacit.privacy.accounting import LARGEST, require_delta, require_epsilon
+from tacit.privacy.accounting import LARGEST, require_delta, require_epsilon, root
 from tacit.privacy.fixed_point import FixedPoint, Units
 
 MOST_VARIANCE = 2.0**40
@@ -73,10 +73,40 @@ def skellam_epsilon(
     >>> round(skellam_epsilon(variance=16e8, l1=1e5, l2=1e4, delta=1e-5, releases=10), 3)
     3.628
     """
-    if variance <= 0:
+    return composed_epsilon([SkellamReleases(variance, l1, l2, releases)], delta)
+
+
+class SkellamReleases(NamedTuple):
+    """Releases under noise of one variance, of what one person moves by at most these norms; all in
+    steps."""
+
+    variance: float
+    l1: float
+    l2: float
+    releases: int = 1
+
+    @classmethod
+    def of(cls, code: FixedPoint, noise: float, releases: int = 1) -> SkellamReleases:
+        """Of encoded vectors, of which one is there or not; `noise` is a value, not in steps."""
+        return cls((noise / code.step) ** 2, code.l1, code.l2, releases)
+
+
+def composed_epsilon(parts: Iterable[SkellamReleases], delta: float) -> float:
+    """Epsilon of releases of several kinds together: divergences of one order add up.
+
+    >>> one = SkellamReleases(variance=16e8, l1=1e5, l2=1e4, releases=4)
+    >>> other = one._replace(releases=6)
+    >>> round(composed_epsilon([one, other], delta=1e-5), 3)
+    3.628
+    """
+    played = [part for part in parts if part.releases]
+    if any(part.variance <= 0 for part in played):
         return math.inf
-    curve = ((order, releases * skellam_rdp(order, variance, l1, l2)) for order in ORDERS)
-    epsilon = rdp_epsilon(curve, delta)
+    curve = (
+        (order, sum(part.releases * skellam_rdp(order, *part[:3]) for part in played))
+        for order in ORDERS
+    )
+    epsilon = rdp_epsilon(curve, delta) if played else 0.0
     return epsilon if epsilon <= LARGEST else math.inf
 
 
@@ -101,7 +131,7 @@ def skellam_variance(
         low -= 2.0
     while over(high) > 0:
         high += 2.0
-    found = math.exp(float(brentq(over, low, high, xtol=1e-13)))
+    found = math.exp(root(over, low, high, 1e-13))
     while skellam_epsilon(found, l1, l2, delta, releases) > epsilon:  # the last bit of the search
         found *= 1 + 1e-12
     return found
@@ -173,4 +203,4 @@ def skellam_reach(variance: float, chance: float) -> float:
     high = math.sqrt(variance) + 1
     while spare(high) < 0:
         high *= 2
-    return float(brentq(spare, 0.0, high))
+    return root(spare, 0.0, high)

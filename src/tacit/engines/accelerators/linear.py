@@ -56,7 +56,8 @@ from tacit.engines.accelerators.one_pass import (
 )
 from tacit.engines.accelerators.queue import most_samples
 from tacit.engines.participation import Participants
-from tacit.engines.state import State, TunedRows
+from tacit.engines.state import State
+from tacit.engines.tuned import TunedRows
 from tacit.parts.items import IdOnly
 from tacit.parts.sync import Replace
 
@@ -150,7 +151,9 @@ def train_linear(chunk, turns, steps, tables, pull, count_N, scorer, bound, tune
         vector = scorer.vector_UD[user]
         if count_N is not None:
             set_counts(count_I, turns.drawing, user, count_N)
-        count, done = 0, 0  # rows of the client, and how often they were stepped
+        # rows of the client, and how often they were stepped; of a bare 0 numba would compile all
+        # callees twice, for that constant too
+        count, done = np.int64(0), np.int64(0)
         for epoch in range(turns.epochs):
             mode = steps.mode_T[epoch]
             n = draw_epoch(turns.drawing, user, epoch, samples)
@@ -402,7 +405,7 @@ def overlay_linear(score_BI, users, tuned, scorer):  # type: ignore[no-untyped-d
     width = scorer.vector_UD.shape[1]
     for b in range(len(users)):
         user = users[b]
-        begin = tuned.start_U1[user]
+        begin = tuned.start_U[user]
         for c in range(begin, begin + tuned.count_U[user]):
             logit = dot(tuned.value_CD[c], scorer.vector_UD[user], width)
             if scorer.has_bias:

@@ -210,7 +210,9 @@ def forward(network, x, first, has_first, scratch, zero):  # type: ignore[no-unt
         ins, outs = widths[layer], widths[layer + 1]
         out = scratch.hidden[at : at + n * outs].reshape(n, outs)
         if layer == 0 and has_first:
-            out[:] = first
+            for t in range(n):
+                for j in range(outs):
+                    out[t, j] = first[t, j]
         else:
             np.dot(below, net[start : start + ins * outs].reshape(ins, outs), out)
         start += ins * outs
@@ -224,7 +226,8 @@ def forward(network, x, first, has_first, scratch, zero):  # type: ignore[no-unt
         below = out
     logit = scratch.logit[:n]
     if top == 0 and has_first:
-        logit[:] = first[:, 0]
+        for t in range(n):
+            logit[t] = first[t, 0]
     else:
         np.dot(below, net[start : start + widths[top]], logit)
     bias = scratch.shift if top == 0 else net[start + widths[top] :]

@@ -28,7 +28,8 @@ from tacit.engines.accelerators.logistic import FAST, Logistic, Rates, scale_to
 from tacit.engines.accelerators.queue import Queue, Turns
 from tacit.engines.accelerators.sums import in_order
 from tacit.engines.participation import Participants
-from tacit.engines.state import State, TunedRows
+from tacit.engines.state import State
+from tacit.engines.tuned import TunedRows
 from tacit.parts.sync import GUIDE, Anchored
 
 # What moves in a batch: everything at once, the scorer then the rows, or one of them alone.
@@ -67,9 +68,9 @@ class Bound(NamedTuple):
 
 
 class Tuned(NamedTuple):
-    """The rows that clients rank with: those of user u begin at `start_U1[u]`."""
+    """The rows that clients rank with: those of user u begin at `start_U[u]`."""
 
-    start_U1: np.ndarray
+    start_U: np.ndarray
     count_U: np.ndarray
     item_C: np.ndarray
     value_CD: np.ndarray
@@ -85,7 +86,7 @@ class Tuned(NamedTuple):
         if tuned is None:
             none = np.zeros(1, dtype=np.int64)
             return cls(none, none, np.zeros(1, np.int32), np.zeros((1, 1), kind), False)
-        return cls(tuned.start_U1, tuned.count_U, tuned.item_C, tuned.value_CD.numpy(), True)
+        return cls(tuned.start_U, tuned.count_U, tuned.item_C, tuned.value_CD.numpy(), True)
 
 
 class Sums(NamedTuple):
@@ -204,7 +205,7 @@ def keep_rows(rows, count, user, tables, tuned):  # type: ignore[no-untyped-def]
             for d in range(width):
                 own_ID[item_R[r], d] = value[r, d]
     if tuned.are_kept:
-        begin, item_C, value_CD = tuned.start_U1[user], tuned.item_C, tuned.value_CD
+        begin, item_C, value_CD = tuned.start_U[user], tuned.item_C, tuned.value_CD
         for r in range(count):
             item_C[begin + r] = item_R[r]
             for d in range(width):
@@ -266,6 +267,8 @@ class Round:
         method, local, clip = algorithm.method, algorithm.method.local, claimed.clip
         round_number, n_items = state.round_number + 1, algorithm.task.n_items
         queue = Queue.of(algorithm, train, participants, samples_U)
+        if state.tuned is not None:
+            state.tuned.make_room(participants.user_P)  # kernels write where it lies
         tables = tables_of(algorithm, state)
         kind = tables.own_UID.dtype
         shape = (1, 1, 1) if tables.has_own else (queue.chunks, n_items, method.backbone.dim)

@@ -177,11 +177,14 @@ def train_perceptron(chunk, turns, steps, tables, pull, count_N, networks, bound
         user = turns.user_P[k]
         vector = networks.vector_UD[user] if has_user else networks.vector_UD[0]
         start = net_PN[0] if networks.is_shared else net_PN[k]
-        net[:] = start
+        for i in range(len(net)):
+            net[i] = start[i]
         network = Network(widths, net, vector, has_user)
         if count_N is not None:
             set_counts(count_I, turns.drawing, user, count_N)
-        count, done = 0, 0  # rows of the client, and how often they were stepped
+        # rows of the client, and how often they were stepped; of a bare 0 numba would compile all
+        # callees twice, for that constant too
+        count, done = np.int64(0), np.int64(0)
         for epoch in range(turns.epochs):
             mode = steps.mode_T[epoch]
             n = draw_epoch(turns.drawing, user, epoch, samples)
@@ -257,7 +260,8 @@ def train_perceptron(chunk, turns, steps, tables, pull, count_N, networks, bound
             for i in range(len(net)):
                 sums.network_CN[chunk, i] += factor * (net[i] - start[i])
         if not networks.is_shared:
-            start[:] = net
+            for i in range(len(net)):
+                start[i] = net[i]
         keep_rows(client, count, user, tables, tuned)
     sums.loss_C[chunk] = loss_sum
 
@@ -433,8 +437,8 @@ def score_perceptron(score_BI, users, ranked, networks, zero):  # type: ignore[n
                 score_BI[b, low + t] = logit[t]
         if not tuned.are_kept:
             continue
-        end = tuned.start_U1[user] + tuned.count_U[user]
-        for low in range(tuned.start_U1[user], end, tile):
+        end = tuned.start_U[user] + tuned.count_U[user]
+        for low in range(tuned.start_U[user], end, tile):
             high = min(low + tile, end)
             x = tuned.value_CD[low:high]
             logit = forward(network, x, x, False, scratch, zero)

@@ -213,7 +213,8 @@ def weigh(layers, reading, history):  # type: ignore[no-untyped-def]
     if layers.softmaxes == 2:
         _softmax(history.weight[1], history.weight[0])
     else:
-        history.weight[0] = history.weight[1]
+        for v in range(history.weight.shape[1]):
+            history.weight[0, v] = history.weight[1, v]
 
 
 @_as_written
@@ -227,7 +228,8 @@ def _through_softmax(weight, slope, zero, out):  # type: ignore[no-untyped-def]
         for j in range(len(weight)):
             total += weight[j] * (slope[v] - slope[j])
         out[v] = weight[v] * total
-    slope[:] = out
+    for v in range(len(weight)):
+        slope[v] = out[v]
 
 
 @_inlined

@@ -212,7 +212,7 @@ def train_views(chunk, turns, steps, view_IW, scorer, routers, total_CIW, loss_C
     zero, one, rate = loss.zero, loss.one, steps.rate
     width, dim = view_IW.shape[1], scorer.vector_UD.shape[1]
     hidden, count = routers.shift_UK.shape[1], width // dim
-    most, oldest = most_samples(turns, chunk), 1
+    most, oldest = most_samples(turns, chunk), np.int64(1)
     for p in range(turns.chunk_start_C1[chunk], turns.chunk_start_C1[chunk + 1]):
         oldest = max(oldest, len(positives_of(turns.drawing, turns.user_P[p])))
     samples = make_samples(turns.drawing.n_items, most)
@@ -382,4 +382,5 @@ def _weigh_views(weight_BV, users, start_U1, item_N, view_IW, routers, constants
             continue
         activate(layers, n, history)
         weigh(layers, Reading(n, one / view_IW.dtype.type(n), True, zero), history)
-        weight_BV[b] = history.weight[0]
+        for v in range(count):
+            weight_BV[b, v] = history.weight[0, v]

@@ -30,6 +30,7 @@ from tacit.privacy.secure_sum.server import SumResult, SumServer
 from tacit.privacy.secure_sum.shamir import Entropy
 
 M = TypeVar("M", bound=Message)
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True)
@@ -96,18 +97,21 @@ def simulate_round(
         assert not isinstance(read, SumPlan)
         return read  # type: ignore[return-value]
 
-    begin = clock()
-    server = SumServer(plan, directory, entropy)
-    server_seconds += clock() - begin
+    def by_server(act: Callable[[], Made]) -> Made:
+        nonlocal server_seconds
+        begin = clock()
+        made = act()
+        server_seconds += clock() - begin
+        return made
+
+    server = by_server(lambda: SumServer(plan, directory, entropy))
 
     def answer(act: Callable[[], FromClient]) -> None:
-        nonlocal client_seconds, server_seconds
+        nonlocal client_seconds
         begin = clock()
         message = up(act())
-        middle = clock()
-        server.receive(message)
-        client_seconds += middle - begin
-        server_seconds += clock() - middle
+        client_seconds += clock() - begin
+        by_server(lambda: server.receive(message))
 
     begin = clock()
     clients = {node: SumClient(down(node, plan), keys[node], directory, entropy) for node in nodes}
@@ -115,29 +119,21 @@ def simulate_round(
     for client in clients.values():
         answer(client.advertise)
 
-    begin = clock()
-    neighbourhoods = server.neighbourhoods()
-    server_seconds += clock() - begin
+    neighbourhoods = by_server(server.neighbourhoods)
     for node, neighbourhood in neighbourhoods.items():
         if node not in leave_before_sharing:
             answer(lambda n=node, m=neighbourhood: clients[n].share(down(n, m)))  # type: ignore[misc]
 
-    begin = clock()
-    deliveries = server.deliveries()
-    server_seconds += clock() - begin
+    deliveries = by_server(server.deliveries)
     for node, delivery in deliveries.items():
         if node not in leave_before_masking:
             value_N = vector(node)
             answer(lambda n=node, m=delivery, v=value_N: clients[n].mask(down(n, m), v))  # type: ignore[misc]
 
-    begin = clock()
-    requests = server.requests()
-    server_seconds += clock() - begin
+    requests = by_server(server.requests)
     for node, request in requests.items():
         if node not in leave_after_masking:
             answer(lambda n=node, m=request: clients[n].unmask(down(n, m)))  # type: ignore[misc]
 
-    begin = clock()
-    result = server.total()
-    server_seconds += clock() - begin
+    result = by_server(server.total)
     return SimulatedRound(result, sent, received, client_seconds, server_seconds, server.refused)

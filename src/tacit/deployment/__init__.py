@@ -1,0 +1,1 @@
+"""A deployment on disk and as processes: keys and certificates, files, starting and stopping."""

@@ -1,0 +1,1 @@
+"""What travels between a server and its nodes: typed messages, with one version number."""

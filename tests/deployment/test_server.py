@@ -1,0 +1,136 @@
+"""A ServerApp plays runs of a deployment; a run that is over is left alone, new items follow it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tacit.coordinator.checkpoint import Checkpoint
+from tacit.deployment.catalogues import Items
+from tacit.deployment.processes import Processes, marked, start_run
+from tacit.deployment.project import Plan, Project, Settings, make_project
+from tacit.deployment.server import PLACE, REGISTERED, Served, play, run_names
+from tacit.errors import TacitError
+from tacit.experiment.resolve import resolve
+from tacit.files import write_text
+from tacit.flower.apps import make_client_app, open_node
+from tacit.flower.in_process import InProcessGrid
+
+pytest.importorskip("flwr")
+
+ROOT = Path(__file__).parents[2]
+NUMBERS = {"customer-1": 7, "customer-2": 8, "customer-3": 9}
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+    """The shop of the example, with three of its customers."""
+    monkeypatch.syspath_prepend(ROOT / "examples" / "deployment")
+    import shop
+
+    data, people = shop.histories(), list(shop.LIKES)
+    experiment = resolve(
+        "pfedrec",
+        plugins=["ridge:modalities=text+image"],
+        split="time",
+        rounds=2,
+        sets=["backbone.dim=4", "protocol.select=last"],
+    )
+    settings = Settings("shop", "127.0.0.1", 9091, tuple(NUMBERS), wait=0.0)
+    items = Items(data.interactions.items, data.texts["title"], data.modalities)
+    named = {node: (person,) for node, person in zip(NUMBERS, people, strict=False)}
+    made = make_project(tmp_path / "shop", Plan(settings, experiment, items, named, data))
+    write_text(made.server / REGISTERED, '{"customer-1": 7, "customer-2": 8, "customer-3": 9}')
+    return made
+
+
+def grid_of(project: Project, *absent: str) -> InProcessGrid:
+    configs = {
+        NUMBERS[one.name]: {"folder": str(one.data), "key": str(one.key)}
+        for one in project.nodes
+        if one.name not in absent
+    }
+    return InProcessGrid(make_client_app(), configs)
+
+
+class Context:
+    def __init__(self, **run_config: str) -> None:
+        self.run_config = run_config
+
+
+def test_a_run_and_then_a_new_product(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    import shop
+
+    monkeypatch.setenv(PLACE, str(project.folder))
+    grid = grid_of(project)
+    play(grid, Context())
+    assert run_names(project) == ["run-1"]
+    log = project.server / "coordinator.log"
+    assert "train: run run-1 has played 2 rounds" in log.read_text()
+    new = shop.new_product()
+    project.shelf.add([new.item], [new.title], shop.content([new]))
+    play(grid, Context(task="new-items"))
+    assert "21 items, is with 3 of 3 nodes" in log.read_text()
+    for place in project.nodes:
+        lines = open_node(place.data, place.key).recommend(21)
+        assert new.item in [line.item for line in lines]
+    play(grid, Context())
+    assert run_names(project) == ["run-1", "run-2"]
+    assert sys.modules["shop"] is shop
+
+
+def test_an_unfinished_run_goes_on(project: Project) -> None:
+    served = Served(project, grid_of(project))
+    first = served.coordinator("run-1")
+    first.advance()
+    assert first.progress.stage == "exchange"
+    served.play("train")
+    assert run_names(project) == ["run-1"]
+    found = Checkpoint(project.runs / "run-1" / "checkpoint").read()
+    assert found is not None
+    assert found[3].stage == "done"
+
+
+def test_too_few_nodes_are_said(project: Project) -> None:
+    with pytest.raises(TacitError, match="2 of 3 nodes are not online"):
+        Served(project, grid_of(project, "customer-1", "customer-2")).play("train")
+
+
+def test_mistakes_of_whoever_starts_a_run(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(TacitError, match="There is no task 'tea'"):
+        Served(project, grid_of(project)).play("tea")
+    with pytest.raises(TacitError, match="No run is over yet"):
+        Served(project, grid_of(project)).play("new-items")
+    monkeypatch.delenv(PLACE, raising=False)
+    with pytest.raises(TacitError, match="TACIT_DEPLOYMENT"):
+        play(grid_of(project), Context())
+    (project.server / REGISTERED).unlink()
+    with pytest.raises(TacitError, match="No node is registered"):
+        Served(project, grid_of(project)).play("train")
+
+
+@pytest.mark.slow
+def test_the_demo_of_the_example() -> None:
+    """Real processes, TLS and authentication: everything that `make deploy-demo` shows."""
+    import subprocess
+
+    script = ROOT / "examples" / "deployment" / "demo.py"
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=900, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "all of it is true" in done.stdout
+
+
+def test_nothing_is_up_that_was_not_started(project: Project) -> None:
+    processes = Processes(project)
+    assert processes.started() is None
+    assert processes.alive() == {}
+    assert processes.down() == 0
+    assert marked("no such mark") == []
+    with pytest.raises(TacitError):
+        start_run(project)

@@ -1,0 +1,156 @@
+"""What a document calls beyond luck was tested, and its published results file says the same.
+
+Every sentence of the README and of the documents that speaks of luck or of significance about
+published rows stands here beside the tests that it rests on. A new sentence fails until it does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from lab.definition import Data, Table, load_table
+from lab.results import Results
+from lab.verdict import SIGNIFICANT, both_done, compared, p_value
+
+ROOT = Path(__file__).parents[2]
+RESULTS = ROOT / "docs" / "results"
+METRICS = ("HR@10", "NDCG@10")
+SPEAKS = re.compile(r"beyond luck|significant|told apart", re.IGNORECASE)
+# sentences about how tests are made, not about rows
+METHOD = (
+    "Any metric at any cut-off, any group of users or items",
+    "For each dataset and metric, finished rows above FedSpectral",
+    "Tests hold every published cell to the definition of today",
+)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence, and what it says of rows of a table on a dataset: `clear` are beyond luck against
+    the table's own row (or, of a gain, against the row without it); `unclear` are not. With
+    `nothing_else` no other row above is."""
+
+    table: str
+    dataset: str
+    metrics: tuple[str, ...]
+    clear: tuple[str, ...] = ()
+    unclear: tuple[str, ...] = ()
+    nothing_else: bool = False
+
+
+TWO, THREE = "fednext, ridge", "fednext, ridge and EASE"
+EASES = ("ease", "fedease")
+GAIN = (
+    *EASES,
+    *("pure_svd", "fedspectral", "fcf_als", "fedrecon", "fedmf", "pfedrec", "fedncf"),
+    *("fcf + fedmr", "fcf + fedvlr"),
+)
+CLAIMS: dict[str, tuple[Claim, ...]] = {
+    "EASE, central or as a federated sum (`fedease`), is above its HR@10 on all four datasets": (
+        Claim("bars", "amazon-video-10", ("HR@10",), clear=("ease", "fedease")),
+        Claim("bars", "amazon-video", ("HR@10",), clear=("ease", "fedease", "feddae", "fcf_als")),
+    ),
+    "On Amazon-Video recency takes EASE from 14.17 to 14.61": (
+        Claim("order", "amazon-video", ("HR@10",), clear=(THREE,), unclear=("ease + recency",)),
+    ),
+    "eleven of the twelve methods gain there beyond luck, all but FedRKG": (
+        Claim("recency", "ml-1m", METRICS, clear=GAIN, unclear=("fedrkg",), nothing_else=True),
+    ),
+    "On Amazon-Video no method gains HR@10 beyond luck": (
+        Claim("recency", "amazon-video", ("HR@10",), nothing_else=True),
+        Claim("recency", "amazon-video", ("NDCG@10",), clear=EASES, nothing_else=True),
+    ),
+    "The difference from EASE is beyond luck on ML-1M": (
+        Claim("order", "ml-1m", METRICS, clear=("fednext, transitions", TWO, THREE)),
+        Claim("order", "ml-100k", ("HR@10",), clear=(THREE,), nothing_else=True),
+    ),
+    "Three sums are above EASE beyond luck": (
+        Claim("order", "amazon-video", ("HR@10",), clear=(THREE,), nothing_else=True),
+        Claim(
+            "order",
+            "amazon-video",
+            ("NDCG@10",),
+            clear=(THREE, "ease + recency"),
+            nothing_else=True,
+        ),
+    ),
+    "On Amazon-Video-10 nothing is above EASE beyond luck": (
+        Claim("order", "amazon-video-10", METRICS, nothing_else=True),
+    ),
+    "Cut in time, no method is above EASE beyond luck": (
+        Claim("order", "ml-100k, cut in time", METRICS, nothing_else=True),
+        Claim("order", "amazon-video-10, cut in time", METRICS, nothing_else=True),
+        Claim("order", "amazon-video, cut in time", METRICS, nothing_else=True),
+    ),
+    "All pairs but FedRKG's gain beyond luck on test, in HR@10 and NDCG@10": (
+        Claim("recency", "ml-1m", METRICS, clear=GAIN, unclear=("fedrkg",), nothing_else=True),
+    ),
+    "Nothing gains beyond luck in HR@10": (
+        Claim("recency", "amazon-video", ("HR@10",), nothing_else=True),
+        Claim("recency", "amazon-video", ("NDCG@10",), clear=EASES, nothing_else=True),
+    ),
+}
+
+
+@cache
+def published(name: str) -> tuple[Table, Results]:
+    return load_table(name), Results.read(name, RESULTS / f"table-{name}.json")
+
+
+def beyond_luck(claim: Claim, metric: str, nowhere: Path) -> dict[str, bool | None]:
+    """Of every row above the table's own, or of every pair with a gain: whether it is beyond luck
+    (Bonferroni over rows or pairs), None where nobody has tested it."""
+    table, results = published(claim.table)
+    data = next(one for one in table.datasets if one.name == claim.dataset)
+    if table.gains is not None:
+        return dict(_gains(table, data, metric, results, nowhere))
+    found = compared(table, data, ("full", metric), results, nowhere)
+    return {row.name: found.clear(row) for row in found.above}
+
+
+def _gains(
+    table: Table, data: Data, metric: str, results: Results, nowhere: Path
+) -> Iterator[tuple[str, bool | None]]:
+    pairs = [both_done(table, data, results, pair) for pair in table.pairs_of(data)]
+    done = [(without, with_) for without, with_ in pairs if without]
+    for without, with_ in done:
+        p = p_value(results, nowhere, metric, without, with_)
+        gain = sum(two.metrics[f"full {metric}"] for two in with_)
+        gain -= sum(one.metrics[f"full {metric}"] for one in without)
+        clear = None if p is None else gain > 0 and len(done) * p < SIGNIFICANT
+        yield without[0].row, clear
+
+
+@pytest.mark.parametrize("said", CLAIMS)
+def test_what_a_document_says_of_luck_is_what_was_tested(said: str, tmp_path: Path) -> None:
+    for claim in CLAIMS[said]:
+        for metric in claim.metrics:
+            found = beyond_luck(claim, metric, tmp_path)
+            where = f"{claim.table}, {claim.dataset}, {metric}: {found}"
+            assert all(found[row] is True for row in claim.clear), where
+            assert all(found[row] is False for row in claim.unclear), where
+            others = {row: clear for row, clear in found.items() if row not in claim.clear}
+            assert not claim.nothing_else or not any(others.values()), where
+            assert None not in found.values(), f"not tested: {where}"
+
+
+def sentences() -> Iterator[tuple[str, str]]:
+    """(file, sentence) of all that is written for readers."""
+    for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        text = " ".join(path.read_text(encoding="utf-8").split())
+        for sentence in re.split(r"(?<=[.:]) (?=[A-Z*`\[])", text):
+            yield path.name, sentence
+
+
+def test_every_sentence_about_luck_is_held_to_its_tests() -> None:
+    speaking = [(name, text) for name, text in sentences() if SPEAKS.search(text)]
+    for name, text in speaking:
+        assert any(known in text for known in (*CLAIMS, *METHOD)), f"{name}: {text}"
+    for known in CLAIMS:
+        assert any(known in text for _, text in speaking), f"nobody says any more: {known}"
