@@ -186,6 +186,38 @@ def test_errors_of_flower_are_no_answers_or_refusals() -> None:
         from_letter(letter)
 
 
+class DamagedReplies(Replies):
+    """Flower cannot read the reply to `m1`, and loses all replies that it reads with it."""
+
+    def pull_messages(self, numbers: Any) -> list[Any]:
+        there = [one for one in self.replies if one.metadata.reply_to_message_id in numbers]
+        self.replies = [one for one in self.replies if one not in there]
+        if any(one.metadata.reply_to_message_id == "m1" for one in there):
+            raise KeyError("no such class of objects")
+        return there
+
+
+def test_bytes_that_flower_cannot_read_are_a_refusal_of_their_sender() -> None:
+    grid = DamagedReplies(Reply("m0", 5, GOOD), Reply("m1", 6, GOOD))
+    transport = FlowerTransport(grid, {"a": 5, "b": 6}, pause=0.01)
+    assert list(transport.ask({"a": DELIVER, "b": DELIVER}, 0.05)) == []  # nobody knows whose
+    grid.replies = [Reply("m0", 5, GOOD), Reply("m1", 6, GOOD)]
+    first, second = transport.ask({"a": DELIVER, "b": DELIVER}, 0.05)
+    assert (first[0], first[1].kind) == ("a", "Received")
+    assert second[0] == "b"
+    with pytest.raises(TacitError, match="format"):
+        from_letter(second[1])
+
+
+def test_a_lost_connection_is_nobodys_offence() -> None:
+    class Lost(Replies):
+        def pull_messages(self, numbers: Any) -> list[Any]:
+            raise ConnectionError("the SuperLink is gone")
+
+    with pytest.raises(ConnectionError):
+        list(FlowerTransport(Lost(), {"a": 5}).ask({"a": DELIVER}, 0.05))
+
+
 def test_nodes_that_do_not_come_online_are_named() -> None:
     transport = FlowerTransport(Replies(), {"a": 5, "b": 6}, pause=0.01)
     transport.wait_for(["a"], 0.0)

@@ -98,9 +98,26 @@ HUGE_HEADER = (
 )
 
 
+def headed(text: str, shape: tuple[int, ...], size: int) -> Any:
+    """An array whose header says something else than numpy would write."""
+    header = text.ljust(118).encode("latin1")
+    data = b"\x93NUMPY\x01\x00\x76\x00" + header + bytes(size)
+    return app.Array("float64", shape, "numpy.ndarray", data)
+
+
+SIDES = "{'descr': '<f8', 'fortran_order': False, 'shape': %s}"
+
+
 @pytest.mark.parametrize(
     "array",
     [
+        headed("{", (1,), 8),  # Python's tokenizer, which numpy reads this with, raises its own
+        headed("(" * 118, (1,), 8),
+        headed("\xff", (1,), 8),
+        headed("{1: ", (1,), 8),
+        headed(SIDES % "1", (1,), 8),
+        headed(SIDES % str((0, 2**62)), (0, 2**62), 0),  # no bytes, and yet too large for numpy
+        headed(SIDES.replace("8", "4") % "(1,)", (1,), 8),
         packed(GOOD, shape=(5,)),
         packed(GOOD, shape=(2, 2)),
         packed(GOOD, shape=(-4,)),

@@ -18,6 +18,7 @@ import pytest
 
 from tacit.experiment.resolve import resolve
 from tacit.node.device import Node
+from tacit.node.ledger import SentLedger
 from tacit.node.runs import RunBox
 from tacit.testing.nodes import KEY, nodes_of
 from tacit.testing.synthetic import ragged
@@ -109,6 +110,38 @@ def test_a_full_disk_leaves_the_old_state(
     assert isinstance(asked(node, server.request()), Played)
     assert not same(before, kept(node, server))
     assert [entry.round_number for entry in node.ledger.read()] == [1, 2]  # and counted once
+
+
+class Killed(BaseException):
+    """What no handler of ours catches."""
+
+
+@pytest.mark.parametrize("rounds", [0, 1])
+@pytest.mark.parametrize("before", [SentLedger, RunBox])
+def test_a_node_killed_between_ledger_and_box_plays_on(
+    rounds: int,
+    before: type[Any],
+    server: Any,
+    asked: Callable[..., Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also in the first round of a run, when there is no box of it yet."""
+    for _ in range(rounds):
+        server.play_round()
+    node, write = server.nodes[1], before.write
+
+    def killed(self: Any, *known: Any) -> None:
+        if getattr(self, "answer", "") is not None:  # a box that only begins a run is written
+            raise Killed
+        write(self, *known)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(before, "write", killed)
+        with pytest.raises(Killed):
+            node.answer(server.request())
+    again = asked(Node.open(node.store.folder, KEY), server.request())
+    assert isinstance(again, Played), again
+    assert [entry.round_number for entry in node.ledger.read()] == [*range(1, rounds + 2)]
 
 
 def test_leaving_deletes_all_and_ends_answers(server: Any, asked: Callable[..., Any]) -> None:

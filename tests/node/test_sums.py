@@ -248,6 +248,24 @@ def test_hits_are_added_up_under_masks(
     assert np.allclose(found, [*expected, sum(a.people for a in answers)], atol=1e-9)
 
 
+def test_hits_of_a_round_are_told_once_whatever_was_begun_since(
+    server: Any, asked: Callable[..., Any]
+) -> None:
+    """With fresh noise on each, the mean of many answers would tell what the noise hides, and the
+    ledger would count one."""
+    joined(server.nodes)
+    node, known = server.nodes[0], {"clients": 5, "fewest": 3, "colluders": 1, "bits": 64}
+    sums, other = (plan_sum(**known, bound=3.0, length=5) for _ in range(2))
+    play_sum(server, asked, sums, summed="hits")
+    assert asked(node, request(server, "keys", other, summed="hits")).reason == "stale"
+    server.state.round_number = 1
+    begun = asked(node, request(server, "keys", other, summed="hits"))
+    assert isinstance(begun, SumAnswer)  # of the next round, and nothing comes of it
+    server.state.round_number = 0
+    assert asked(node, request(server, "keys", other, summed="hits")).reason == "stale"
+    assert [entry.kind for entry in node.ledger.read()] == ["masked hits"]
+
+
 def test_local_noise_is_drawn_by_each_node_and_not_from_the_seed(
     tmp_path: Path, tiny_server: Callable[..., Any], asked: Callable[..., Any]
 ) -> None:

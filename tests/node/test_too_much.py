@@ -53,6 +53,19 @@ def test_rounds_after_the_last_planned_one_are_not_played(
     assert len(node.ledger.read()) == sent
 
 
+def test_parameters_beyond_the_memory_are_not_made(
+    tmp_path: Path, tiny_server: Callable[..., Any], asked: Callable[..., Any]
+) -> None:
+    server = tiny_server(FEDMF, DATA, nodes_of(DATA, tmp_path))
+    for width in ("1_000_000_000_000", "9_000_000_000_000_000_000"):
+        text = server.plan.experiment.replace("dim = 2", f"dim = {width}")
+        assert text != server.plan.experiment
+        plan = replace(server.plan, experiment=text)
+        answer = asked(server.nodes[0], replace(server.request(), plan=plan, arrays={}))
+        assert (answer.reason, "more than the memory" in answer.sentence) == ("unknown run", True)
+    assert isinstance(asked(server.nodes[0], server.request()), Played)
+
+
 @pytest.mark.parametrize("name", ["fedmf", "fedspectral"])
 def test_noise_for_few_uploads_does_not_cover_many(
     name: str, tmp_path: Path, tiny_server: Callable[..., Any], asked: Callable[..., Any]

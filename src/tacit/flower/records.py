@@ -114,7 +114,8 @@ def _packed(app: ModuleType, array: np.ndarray) -> Any:
 
 
 def _unpacked(name: str, packed: Any) -> np.ndarray:
-    """An array of exactly the declared shape; its bytes are read only when they fit."""
+    """An array of exactly the declared shape, as a copy that may be written. Its bytes are read
+    only when they fit."""
     wrong = TacitError(f"The array {shown(name)} is not what its message declares.")
     shape = tuple(packed.shape)
     if packed.stype != NPY or packed.dtype not in DTYPES:
@@ -125,15 +126,20 @@ def _unpacked(name: str, packed: Any) -> np.ndarray:
     size = math.prod(shape) * dtype.itemsize
     if not size < len(packed.data) <= size + HEADER:
         raise wrong
-    stream = io.BytesIO(packed.data)
     try:
-        if npy.read_magic(stream) != (1, 0):
-            raise wrong
-        header = npy.read_array_header_1_0(stream, max_header_size=HEADER)
-    except ValueError as error:
+        return _read_npy(packed.data, shape, dtype).astype(np.dtype(packed.dtype))
+    except Exception as error:  # numpy reads the header with Python's own tokenizer
         raise wrong from error
+
+
+def _read_npy(content: bytes, shape: tuple[int, ...], dtype: np.dtype[Any]) -> np.ndarray:
+    """The array in a file of numpy that holds this shape and type and nothing else. Whatever is
+    wrong with it raises, as numpy does."""
+    stream = io.BytesIO(content)
+    if npy.read_magic(stream) != (1, 0):
+        raise ValueError("another version of the format")
+    header = npy.read_array_header_1_0(stream, max_header_size=HEADER)
     begin = stream.tell()
-    if header != (shape, False, dtype) or len(packed.data) != begin + size:
-        raise wrong
-    flat = np.frombuffer(packed.data, dtype=dtype, offset=begin)
-    return flat.reshape(shape).astype(np.dtype(packed.dtype))  # a copy that may be written
+    if header != (shape, False, dtype) or len(content) != begin + math.prod(shape) * dtype.itemsize:
+        raise ValueError("another shape or type")
+    return np.frombuffer(content, dtype=dtype, offset=begin).reshape(shape)

@@ -31,7 +31,7 @@ class Grid(Protocol):
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Any]: ...
 
 
-@dataclass(frozen=True)
+@dataclass
 class FlowerTransport:
     """Nodes by name over a Grid, which is asked for answers every `pause` seconds."""
 
@@ -39,6 +39,7 @@ class FlowerTransport:
     node_ids: Mapping[str, int]
     pause: float = 0.2
     limits: Limits = LIMITS
+    one_by_one: bool = False  # whether replies are fetched singly, since one was damaged
 
     def ask(
         self, requests: Mapping[str, Request], deadline: float
@@ -48,8 +49,8 @@ class FlowerTransport:
         end = time.monotonic() + deadline
         waiting = self._push(requests, max(deadline, LEAST_SECONDS))
         while waiting:
-            for reply in self.grid.pull_messages(list(waiting)):
-                name = waiting.pop(reply.metadata.reply_to_message_id, None)
+            for number, reply in self._pulled(list(waiting)):
+                name = waiting.pop(number, None)
                 answer = None if name is None else self._answer(reply, self.node_ids[name])
                 if name is not None and answer is not None:
                     yield name, answer
@@ -87,8 +88,29 @@ class FlowerTransport:
         # a message that the SuperLink would not take has no number
         return {n: name for n, name in zip(numbers, requests, strict=False) if n}
 
+    def _pulled(self, numbers: list[str]) -> Iterator[tuple[str, Any]]:
+        """Replies that are there, each with the number of its request; None for one that Flower
+        itself cannot read.
+
+        Flower reads all replies of a call together, and loses all of them where one is damaged.
+        Once that has happened they are fetched one by one, and whose it was is known.
+        """
+        batches = [[number] for number in numbers] if self.one_by_one else [numbers]
+        for batch in batches:
+            try:
+                found = list(self.grid.pull_messages(batch))
+            except _unreadable():
+                if len(batch) == 1:
+                    yield batch[0], None
+                self.one_by_one = True
+                continue
+            for reply in found:
+                yield reply.metadata.reply_to_message_id, reply
+
     def _answer(self, reply: Any, node: int) -> Answer | Letter | None:
         """What a node answered; None where it was not there. Whoever is not asked is not heard."""
+        if reply is None:
+            return Letter("unreadable", {"sentence": "Flower cannot read it."}, {})
         if reply.has_error():
             if reply.error.code in NOT_THERE:
                 return None
@@ -99,6 +121,12 @@ class FlowerTransport:
             return from_records(reply.content, self.limits)
         except TacitError as error:
             return Letter("unreadable", {"sentence": str(error)}, {})
+
+
+def _unreadable() -> tuple[type[Exception], ...]:
+    """What Flower raises where the bytes of a node are no message; a lost connection is not it."""
+    decode = flower("google.protobuf.message").DecodeError
+    return (ValueError, TypeError, LookupError, AttributeError, RecursionError, decode)
 
 
 def message_type(request: Request) -> str:

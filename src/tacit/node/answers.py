@@ -100,6 +100,13 @@ class Answers:
             )
         return box
 
+    def _begin(self, moment: Moment, plan: RunPlan) -> None:
+        """A box for a run that has none yet. It comes before the run's first line in the ledger: a
+        line without a box says that the box was lost."""
+        store = self._node.store
+        if RunBox.read(store, moment) is None:
+            RunBox(moment.deployment, moment.run, plan).write(store)
+
     # Training
 
     def _play(self, request: Play) -> Answer:
@@ -128,6 +135,7 @@ class Answers:
         answer = Played(moment, clients, weight, arrays)
         box.keep(answer)
         if arrays:
+            self._begin(moment, request.plan)
             self._write_down(run, box, moment, "upload", arrays, clients)
         box.write(self._node.store)
         self._keep_ranking(run, box, state, mark, exchange, when)
@@ -343,7 +351,7 @@ class Answers:
             length = run.layout(run.exchange(*when)).length
         run.require_sum(sums, length)
         if step == "keys":
-            self._require_new_sum(box, request.summed, when, pending)
+            self._require_new_sum(box, request.summed, when)
             client = SumClient(sums, self._key(), self._node.settings.directory)
             pending = PendingSum(when, sums.context.hex(), "")
         elif not same or pending is None or not pending.saved:
@@ -390,16 +398,14 @@ class Answers:
             )
         return NodeKey(settings.number, settings.secret)
 
-    def _require_new_sum(
-        self, box: RunBox, summed: str, when: When, pending: PendingSum | None
-    ) -> None:
-        """A moment is masked once; a sum that did not come so far may begin anew."""
+    def _require_new_sum(self, box: RunBox, summed: str, when: When) -> None:
+        """A moment is masked once; a sum that did not come so far may begin anew. For hits the
+        ledger says it: other sums may have begun since."""
         if summed != HITS:
             self._require_later(when, box.played)
             return
-        if when[0] < box.played[0] or (
-            pending and pending.when >= when and "mask" in pending.answers
-        ):
+        told = self._node.ledger.counted(box.deployment, box.run)[1]
+        if when[0] < box.played[0] or when <= max(told, default=(0, 0)):
             raise NotAnsweredError("stale", f"Hits of round {when[0]} were told already.")
 
     def _step(

@@ -38,6 +38,7 @@ from tacit.evaluation.ranking import rank
 from tacit.experiment.claims import guarantee_of
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import loads
+from tacit.memory import available_bytes
 from tacit.node.agreement import Agreement, NotAnsweredError
 from tacit.node.catalogue import PRESENT, Catalogue
 from tacit.node.history import Histories
@@ -85,6 +86,7 @@ class OwnRun:
         content = train.content or None
         task = Task(plan.users, train.n_items, content, plan.releases)
         algorithm = experiment.method.algorithm(task)
+        _require_memory(algorithm, train.n_users, np.dtype(experiment.precision).itemsize)
         if algorithm.central is not None:
             raise NotAnsweredError(
                 "unknown run", f"{experiment.name} wants whole histories, which stay here."
@@ -385,6 +387,17 @@ class OwnRun:
 
 def _on_uploads(link: Any) -> bool:
     return link.noise is not None and link.noise.on == "upload"
+
+
+def _require_memory(algorithm: Algorithm, people: int, size: int) -> None:
+    """Refuse a plan whose parameters this machine has no room for; nothing is made of it yet."""
+    shared = sum(one.count for one in algorithm.shared.values())
+    private = sum(one.count for one in algorithm.private.values())
+    free = available_bytes()
+    if free is not None and (shared + people * private) * size > free:
+        raise NotAnsweredError(
+            "unknown run", "The parameters of this run are more than the memory of this node."
+        )
 
 
 def _experiment(text: str, agreement: Agreement) -> Experiment:
