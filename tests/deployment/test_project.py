@@ -5,13 +5,17 @@ from __future__ import annotations
 import ssl
 import sys
 import tomllib
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from tacit.cli.main import main
+from tacit.coordinator.records import RoundRecord
+from tacit.coordinator.robust import RobustRule
+from tacit.coordinator.secure import SecureSettings
 from tacit.data.dataset import FeatureTable, Modalities
 from tacit.deployment.catalogues import Items, Shelf
 from tacit.deployment.keys import days_left, make_authority, make_certificate
@@ -23,6 +27,7 @@ from tacit.deployment.project import (
     open_project,
     rehearsal,
 )
+from tacit.deployment.settings import write_texts
 from tacit.errors import TacitError
 from tacit.experiment.resolve import resolve
 from tacit.node.device import Node
@@ -150,6 +155,77 @@ def test_a_mistyped_setting_is_refused(project: Project) -> None:
     path.write_text("no toml")
     with pytest.raises(TacitError, match="is no TOML"):
         open_project(project.folder)
+
+
+def test_every_setting_is_written_and_read_again(tmp_path: Path) -> None:
+    """One that is not written would quietly be another after the first reading."""
+    changed: dict[str, Any] = {
+        "quorum": 0.6,
+        "enough": 0.8,
+        "deadline": 7.0,
+        "wait": 3.0,
+        "validates": False,
+        "rule": RobustRule("mean", bound=2.5, trim=0.3, touched=True, norm_first=True),
+        "secure": SecureSettings(2, colluders=1, bound=4.0, bits=64),
+        "allow_tables": True,
+    }
+    assert {*changed, "name", "host", "port", "nodes"} == {one.name for one in fields(Settings)}
+    settings = replace(SETTINGS, **changed)
+    pairs = ((settings.rule, RobustRule("mean")), (settings.secure, SecureSettings(9)))
+    for given, first in pairs:  # but for the name of the rule, nothing is as it is by default
+        same = [name for name, value in vars(given).items() if value == getattr(first, name)]
+        assert same in (["name"], [])
+    write_texts(tmp_path, settings, "FedMF", tmp_path)
+    assert open_project(tmp_path).settings == settings
+    write_texts(tmp_path, SETTINGS, "FedMF", tmp_path)
+    assert open_project(tmp_path).settings == SETTINGS
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--method", "ease"], "wants whole histories"),
+        (["--method", "metamf"], "reads every single upload"),
+        (["--method", "gpfedrec"], "reads single tables of people, which nothing protects"),
+        (["--method", "gpfedrec", "--allow-tables"], "reads single tables, and node 'node-1' has"),
+        (
+            ["--method", "fedmf", "--with", "private:epsilon=8"],
+            "this deployment has no secure sums",
+        ),
+        (["--method", "fedmf", "--secure", "2"], "Secure sums need a bound"),
+        (["--method", "fedease", "--secure", "3"], "secure.fewest is 3, and 2 nodes are invited"),
+        (["--method", "fedmf", "--split", "global_time"], "looks at all people together"),
+        (["--method", "fedmf", "--name", "My Shop"], "is no name for a deployment or a node"),
+        (["--method", "fedmf", "--port", "0"], "must lie between 1 and 65535"),
+        (["--method", "fedmf", "--nodes", "0"], "nodes"),
+        (["--method", "fedmf", "--nodes", "9999"], "cannot be dealt to 9999 nodes"),
+    ],
+)
+def test_what_no_server_would_play_is_refused_at_once(
+    arguments: list[str], said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["deploy", "init", str(tmp_path / "shop"), "--nodes", "2", *arguments]) == 2
+    assert said in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_server_that_reads_tables_needs_nodes_that_send_them(tmp_path: Path) -> None:
+    items = tmp_path / "items.csv"
+    items.write_text("item\ntea\nrice\n")
+    arguments = ["--method", "gpfedrec", "--nodes", "2", "--catalogue", str(items)]
+    assert main(["deploy", "init", str(tmp_path / "shop"), *arguments, "--allow-tables"]) == 0
+    project = open_project(tmp_path / "shop")
+    assert project.settings.rules("one").allow_tables
+    for place in project.nodes:
+        assert Node.open(place.data, read_key(place.key)).settings.agreement.allow_tables
+
+
+def test_refusals_of_the_server_and_of_nodes_are_shown_apart() -> None:
+    from tacit.cli.deploy import _row
+
+    both = {"refused": {"unreadable": 3}, "declined": {"unreadable": 2}}
+    record = RoundRecord("shop", "one", "exchange", 1, 0, "train", ("a",), (), **both)
+    assert _row(record)[2] == "unreadable 3, declined: unreadable 2"
 
 
 def test_nothing_is_half_written(tmp_path: Path) -> None:

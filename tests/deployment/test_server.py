@@ -103,6 +103,9 @@ def test_mistakes_of_whoever_starts_a_run(
 ) -> None:
     with pytest.raises(TacitError, match="There is no task 'tea'"):
         Served(project, grid_of(project)).play("tea")
+    for name in ("../../elsewhere", "/tmp/elsewhere", "..", "Run 1"):
+        with pytest.raises(TacitError, match="is no name for a run"):
+            Served(project, grid_of(project)).play("train", name)
     with pytest.raises(TacitError, match="No run is over yet"):
         Served(project, grid_of(project)).play("new-items")
     monkeypatch.delenv(PLACE, raising=False)

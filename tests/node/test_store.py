@@ -121,6 +121,32 @@ def test_keys_are_random_and_their_files_private(tmp_path: Path) -> None:
     assert read_key(tmp_path / "1") == keys[1]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{",
+        "[]",
+        "null",
+        '{"format": 1}',
+        '{"format": 1, "identity": "a", "check": "b", "more": 1}',
+        '{"format": 1, "identity": 3, "check": "b"}',
+        '{"format": 1, "identity": "a", "check": "b", "key_file": 7}',
+    ],
+)
+def test_a_damaged_header_is_said(text: str, store: Store) -> None:
+    (store.folder / "node.json").write_text(text)
+    with pytest.raises(TacitError, match=r"node.json' is damaged"):
+        Store.open(store.folder)
+
+
+def test_files_are_for_their_owner_alone(store: Store) -> None:
+    Rows(store, "rows.sqlite").append(0, b"one")
+    store.write("one", Content({}))
+    modes = {path.name: path.stat().st_mode & 0o777 for path in store.folder.iterdir()}
+    assert {"rows.sqlite", "one.box", "node.json"} <= modes.keys()
+    assert set(modes.values()) == {0o600}
+
+
 def test_people_without_names_have_names_of_their_own(tmp_path: Path) -> None:
     """The same name on two devices would be the same randomness."""
     nodes = [Node.init(tmp_path / str(n), KEY, Catalogue(("a",))) for n in range(2)]

@@ -50,6 +50,19 @@ def init(
     ] = None,
     host: Annotated[str, typer.Option(help="Where nodes reach the server.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The one port of the server.")] = 9091,
+    secure: Annotated[
+        int | None,
+        typer.Option(
+            metavar="FEWEST",
+            help="Add uploads up under masks; a sum of fewer nodes is never opened.",
+        ),
+    ] = None,
+    allow_tables: Annotated[
+        bool,
+        typer.Option(
+            "--allow-tables", help="Play a method whose server reads single tables of people."
+        ),
+    ] = False,
     imports: options.Import = None,
 ) -> None:
     """Write a project: authority, keys, nodes, the Flower app, systemd units and a compose file.
@@ -57,6 +70,7 @@ def init(
     With --data the people of that data are dealt to nodes with their histories: a rehearsal. With
     --catalogue nodes begin empty, and applications record what happens.
     """
+    from tacit.coordinator.secure import SecureSettings
     from tacit.deployment.project import Settings, make_project, rehearsal
 
     if catalogue is not None and flags.data is not None:
@@ -67,6 +81,8 @@ def init(
         host=host,
         port=port,
         nodes=tuple(f"node-{number}" for number in range(1, nodes + 1)),
+        secure=None if secure is None else SecureSettings(secure),
+        allow_tables=allow_tables,
     )
     if catalogue is None:
         plan = rehearsal(settings, experiment, hosts=(host,))
@@ -194,12 +210,13 @@ def _table(project: Project) -> Table:
 def _row(record: RoundRecord) -> list[str]:
     from tacit.experiment.amounts import bytes_text
 
-    refused = {**record.refused, **record.declined}
+    refused = [f"{reason} {count}" for reason, count in record.refused.items()]
+    refused += [f"declined: {said} {count}" for said, count in record.declined.items()]
     metrics = [f"{name} {value:.4f}" for name, value in record.metrics.items() if "HR@10" in name]
     return [
         f"{record.kind} {record.name}{' (given up)' if record.given_up else ''}",
         f"{len(record.answered)} of {len(record.invited)}",
-        ", ".join(f"{reason} {count}" for reason, count in refused.items()),
+        ", ".join(refused),
         ", ".join(metrics),
         str(record.round_number),
         "" if record.epsilon is None else f"{record.epsilon:.3g}",

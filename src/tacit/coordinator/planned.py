@@ -7,7 +7,7 @@ from functools import cached_property
 
 from tacit.coordinator.roster import Member, Roster
 from tacit.coordinator.rules import Offer, Rules, hit_names, require_deployable
-from tacit.coordinator.secure import hits_bound, skellam_guarantee, sum_plan
+from tacit.coordinator.secure import hits_bound, person_bound, skellam_guarantee, sum_plan
 from tacit.coordinator.tables import require_one_each
 from tacit.core.algorithm import TRAIN, Algorithm, Exchange
 from tacit.core.types import Params, Task
@@ -40,6 +40,8 @@ class PlannedRun:
         if self.algorithm.reads_tables is not None:
             require_one_each(self.experiment.label, self.roster)
         self._require_crowd()
+        if self.rules.secure is not None and self._sent_lengths:
+            person_bound(self.algorithm, self.rules.secure)
 
     # What is played
 
@@ -147,12 +149,7 @@ class PlannedRun:
     def skellam(self, releases: int) -> Guarantee | None:
         """By the noise of secure sums, of the longest vector that is ever sent."""
         assert self.rules.secure is not None
-        sent = [
-            VectorLayout.of(self.running(exchange), exchange).length
-            for number in range(1, self.rounds + 1)
-            for exchange in self.algorithm.exchanges(number)
-            if exchange.sends
-        ]
+        sent = self._sent_lengths
         if not sent:
             return None
         nodes, people = self.least_invited(), max(one.people for one in self.roster.members)
@@ -165,6 +162,16 @@ class PlannedRun:
             round_number=1,
         )
         return skellam_guarantee(self.algorithm, sums, releases, self._planned_hits())
+
+    @cached_property
+    def _sent_lengths(self) -> list[int]:
+        """How many numbers one upload has, for each exchange in which devices send."""
+        return [
+            VectorLayout.of(self.running(exchange), exchange).length
+            for number in range(1, self.rounds + 1)
+            for exchange in self.algorithm.exchanges(number)
+            if exchange.sends
+        ]
 
     def _planned_hits(self) -> SkellamReleases | None:
         """Sums of hits of validation, if all rounds are played; None where nobody looks at them."""

@@ -177,6 +177,7 @@ class Processes:
             while marked(started.mark) and time.monotonic() < end:
                 _reap(started.processes.values())
                 time.sleep(0.1)
+        _reap(started.processes.values())
         left = marked(started.mark)
         if left:
             raise TacitError(f"{len(left)} processes of the deployment do not end: {left}.")
@@ -196,7 +197,8 @@ class Processes:
             path = self.project.server / "coordinator.log"
         if not path.is_file():
             known = sorted(one.stem for one in self.logs.glob("*.log"))
-            raise TacitError(f"There is no log of {shown(name)}; there are {', '.join(known)}.")
+            there = f"there are {', '.join(known)}" if known else "nothing was started yet"
+            raise TacitError(f"There is no log of {shown(name)}; {there}.")
         return path.read_text(encoding="utf-8", errors="replace").splitlines()[-lines:]
 
 
@@ -290,10 +292,8 @@ def register(project: Project) -> Mapping[str, int]:
     that it knows already keeps its number; one that was replaced is forgotten, and a SuperLink that
     has lost its database is told again."""
     path = project.server / REGISTERED
-    known: dict[str, dict[str, object]] = {}
     keys_file = project.server / "registered-keys.json"
-    if keys_file.is_file():
-        known = json.loads(keys_file.read_text(encoding="utf-8"))
+    known = _read_registered(keys_file)
     listed = flower_command(project, "supernode", "ls")["nodes"] if known else []
     there = {
         str(one["node-id"]) for one in TypeAdapter(list[dict[str, object]]).validate_python(listed)
@@ -312,6 +312,19 @@ def register(project: Project) -> Mapping[str, int]:
     numbers = {name: int(str(one["number"])) for name, one in known.items()}
     write_text(path, json.dumps(numbers, indent=1) + "\n")
     return numbers
+
+
+def _read_registered(path: Path) -> dict[str, dict[str, object]]:
+    """Key and number of each node that was registered before, by name."""
+    if not path.is_file():
+        return {}
+    try:
+        return TypeAdapter(dict[str, dict[str, object]]).validate_json(path.read_bytes())
+    except ValidationError as error:
+        raise TacitError(
+            f"{str(path)!r} is damaged; delete it, unregister all nodes (`flwr supernode ls` has "
+            "their numbers), and start again."
+        ) from error
 
 
 def start_run(project: Project, **settings: str) -> str:

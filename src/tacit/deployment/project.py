@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tacit.coordinator.planned import PlannedRun
 from tacit.coordinator.roster import Member, Roster
 from tacit.data.dataset import Dataset
 from tacit.deployment.catalogues import Items, Shelf
@@ -32,6 +33,7 @@ from tacit.errors import TacitError, nearest, shown
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import document, loads
 from tacit.files import make_folder, reading, whole_folder, write_text
+from tacit.node.agreement import Agreement
 from tacit.node.device import Node
 from tacit.node.store import make_key
 
@@ -156,7 +158,7 @@ def make_project(folder: str | Path, plan: Plan) -> Project:
     where, settings = Path(folder).absolute(), plan.settings
     if where.exists() and (not where.is_dir() or any(where.iterdir())):
         raise TacitError(f"There is something at {str(folder)!r} already; name a new folder.")
-    plan.experiment.check()
+    _require_playable(plan)
     with whole_folder(where) as part:
         part.chmod(0o700)
         project = Project(part, settings)
@@ -171,6 +173,17 @@ def make_project(folder: str | Path, plan: Plan) -> Project:
             node.set_directory(roster.directory)
         write_texts(part, settings, plan.experiment.label, where)
     return Project(where, settings)
+
+
+def _require_playable(plan: Plan) -> None:
+    """Refuse now what the server would refuse when its first run begins."""
+    settings, people = plan.settings, plan.people
+    members = tuple(
+        Member(name, number, max(1, len(people.get(name, ()))))
+        for number, name in enumerate(settings.nodes)
+    )
+    offer = plan.items.offer(plan.experiment, settings.name)
+    PlannedRun(plan.experiment, Roster(members), offer, settings.rules("check")).check()
 
 
 def _write_keys(project: Project, plan: Plan) -> None:
@@ -203,6 +216,7 @@ def _write_node(place: NodePlace, number: int, project: Project, plan: Plan) -> 
         catalogue,
         users=people,
         deployment=project.settings.name,
+        agreement=Agreement(allow_tables=project.settings.allow_tables),
         number=number,
     )
     if plan.data is not None:

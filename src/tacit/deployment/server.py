@@ -21,6 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from tacit.coordinator.checkpoint import Checkpoint
 from tacit.coordinator.rounds import Coordinator
 from tacit.deployment.project import Project, open_project
+from tacit.deployment.settings import require_name
 from tacit.errors import TacitError, shown
 from tacit.files import make_folder, write_text
 from tacit.flower.transport import FlowerTransport, Grid
@@ -72,6 +73,7 @@ class Served:
 
     def coordinator(self, run: str) -> Coordinator:
         """The coordinator of a run: a new one, or on from its checkpoint."""
+        require_name(run, "a run")
         project = self.project
         folder = project.runs / run
         experiment = project.experiment()

@@ -37,7 +37,7 @@ class Settings:
     those of `enough`; both are shares, and `deadline` is in seconds. A run begins when all nodes
     are online, or after `wait` seconds with those of a quorum. With `validates` nodes are asked for
     sums of hits. `rule` says how uploads become one sum, and with `secure` they are added up under
-    masks.
+    masks. `allow_tables` plays methods whose server reads single tables of people.
     """
 
     name: str
@@ -51,14 +51,11 @@ class Settings:
     validates: bool = True
     rule: RobustRule = RobustRule()
     secure: SecureSettings | None = None
+    allow_tables: bool = False
 
     def __post_init__(self) -> None:
         for one in (self.name, *self.nodes):
-            if not _NAME.fullmatch(one):
-                raise TacitError(
-                    f"{shown(one)} is no name for a deployment or a node; write small letters, "
-                    "digits and -, beginning with a letter, at most 32 of them."
-                )
+            require_name(one, "a deployment or a node")
         if not self.nodes or len(set(self.nodes)) != len(self.nodes):
             raise TacitError("A deployment needs nodes, each with a name of its own.")
         if not 1 <= self.port <= 65535:
@@ -75,11 +72,27 @@ class Settings:
             validates=self.validates,
             rule=self.rule,
             secure=self.secure,
+            allow_tables=self.allow_tables,
         )
 
     @property
     def address(self) -> str:
         return f"{self.host}:{self.port}"
+
+
+def require_name(name: str, what: str) -> None:
+    """Refuse what is no name: names are those of folders, processes and services.
+
+    >>> require_name("../elsewhere", "a run")
+    Traceback (most recent call last):
+    tacit.errors.TacitError: '../elsewhere' is no name for a run; write small letters, digits and \
+-, beginning with a letter, at most 32 of them.
+    """
+    if not _NAME.fullmatch(name):
+        raise TacitError(
+            f"{shown(name)} is no name for {what}; write small letters, digits and -, beginning "
+            "with a letter, at most 32 of them."
+        )
 
 
 def read_settings(path: Path) -> Settings:

@@ -81,8 +81,8 @@ def read_key(file: Path | None = None) -> bytes:
         text = os.environ.get(KEY_VARIABLE, "")
         if not text:
             raise TacitError(
-                f"A node needs its key; name its file, or set the environment variable "
-                f"{KEY_VARIABLE}."
+                f"A node needs its key; name its file with --key-file, or set the environment "
+                f"variable {KEY_VARIABLE}."
             )
         return _key_of(text, f"The environment variable {KEY_VARIABLE}")
     with reading(file, "give the file with the node's key"):
@@ -331,7 +331,12 @@ def read_header(folder: Path) -> Header:
             raise TacitError(
                 f"The node at {str(folder)!r} was made by another version of tacit; use that one."
             )
-        return Header(**found)
+        header = Header(**found)
+        if not all(isinstance(one, str) for one in (header.identity, header.check)) or not (
+            header.key_file is None or isinstance(header.key_file, str)
+        ):
+            raise ValueError("a field holds something else than text")
+        return header
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise TacitError(
             f"The file {str(path)!r} is damaged; bring back a copy of the node's folder."
@@ -408,6 +413,8 @@ class Rows:
 
     @contextlib.contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
+        with writing(self.path):  # SQLite would let everybody read a new file
+            os.close(os.open(self.path, os.O_RDWR | os.O_CREAT, 0o600))
         try:
             with contextlib.closing(
                 sqlite3.connect(self.path, timeout=WAIT_SECONDS, isolation_level="IMMEDIATE")
