@@ -18,8 +18,8 @@ import pytest
 
 from tacit.experiment.resolve import resolve
 from tacit.node.device import Node
-from tacit.node.ledger import SentLedger
 from tacit.node.runs import RunBox
+from tacit.node.store import Content, Rows, Store
 from tacit.testing.nodes import KEY, nodes_of
 from tacit.testing.synthetic import ragged
 from tacit.wire.messages import Played, Refused
@@ -116,32 +116,55 @@ class Killed(BaseException):
     """What no handler of ours catches."""
 
 
-@pytest.mark.parametrize("rounds", [0, 1])
-@pytest.mark.parametrize("before", [SentLedger, RunBox])
-def test_a_node_killed_between_ledger_and_box_plays_on(
-    rounds: int,
-    before: type[Any],
+def killed_at(crossing: int, patch: pytest.MonkeyPatch) -> None:
+    """From now on a node dies at the n-th moment before or after one of its files is written."""
+    left = [crossing]
+
+    def dies_around(write: Callable[..., None]) -> Callable[..., None]:
+        def written(*known: Any, **others: Any) -> None:
+            for act in (None, write):
+                if act is not None:
+                    act(*known, **others)
+                left[0] -= 1
+                if left[0] == 0:
+                    raise Killed
+
+        return written
+
+    patch.setattr(Store, "_write_file", dies_around(Store._write_file))
+    patch.setattr(Rows, "extend", dies_around(Rows.extend))
+
+
+def test_a_node_killed_at_any_write_of_a_round_plays_it_once(
+    tmp_path: Path,
     server: Any,
     asked: Callable[..., Any],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Also in the first round of a run, when there is no box of it yet."""
-    for _ in range(rounds):
+    """Also in the first round of a run, when there is nothing of it yet."""
+    node, kills, deaths = server.nodes[1], 0, list[int]()
+    twin = nodes_of(DATA, tmp_path / "twins")[1]
+    for _ in range(2):
+        request, answer = server.request(), None
+        while answer is None:
+            kills += 1
+            with monkeypatch.context() as patch:
+                killed_at(kills, patch)
+                try:
+                    answer = Node.open(node.store.folder, KEY).answer(request)
+                except Killed:
+                    continue
+        deaths.append(kills - 1)
+        kills = 0
+        expected = asked(twin, request)
+        assert isinstance(answer, Played), answer
+        assert same(answer.arrays, expected.arrays)
+        server.nodes = [one for one in server.nodes if one is not node]
         server.play_round()
-    node, write = server.nodes[1], before.write
-
-    def killed(self: Any, *known: Any) -> None:
-        if getattr(self, "answer", "") is not None:  # a box that only begins a run is written
-            raise Killed
-        write(self, *known)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(before, "write", killed)
-        with pytest.raises(Killed):
-            node.answer(server.request())
-    again = asked(Node.open(node.store.folder, KEY), server.request())
-    assert isinstance(again, Played), again
-    assert [entry.round_number for entry in node.ledger.read()] == [*range(1, rounds + 2)]
+        assert same(kept(node, server), kept(twin, server))
+        assert node.ledger.read() == twin.ledger.read()
+    assert len(node.ledger.read()) == 2
+    assert min(deaths) >= 4  # before and after the ledger and the box
 
 
 def test_leaving_deletes_all_and_ends_answers(server: Any, asked: Callable[..., Any]) -> None:
@@ -183,8 +206,6 @@ def kills(folder: Path, count: int) -> list[int]:
             writer.wait(10)
             assert writer.stdout is not None
             writer.stdout.close()
-        from tacit.node.store import Store
-
         content = Store.open(folder, KEY).read("one")
         assert content is not None
         number = content.values["number"]
@@ -195,8 +216,6 @@ def kills(folder: Path, count: int) -> list[int]:
 
 @pytest.mark.parametrize("count", [2, pytest.param(20, marks=pytest.mark.slow)])
 def test_a_kill_while_writing_leaves_a_whole_box(tmp_path: Path, count: int) -> None:
-    from tacit.node.store import Content, Store
-
     with Store.create(tmp_path / "store", KEY) as store:
         store.write("one", Content({"number": 0}, {"a": np.zeros(200_000)}))
     found = kills(tmp_path / "store", count)

@@ -202,11 +202,10 @@ import json, socket, sys, time
 def cut(*_, **__):
     raise OSError("the network is cut")
 socket.socket = socket.create_connection = cut
-begun = time.perf_counter()
 from tacit.cli.main import main
-loaded = time.perf_counter()
+loaded = time.process_time()
 code = main(["node", "recommend", sys.argv[1], "-k", "3", "--json"])
-done = time.perf_counter()
+done = time.process_time()
 heavy = [name for name in ("torch", "polars", "numba", "scipy") if name in sys.modules]
 print(json.dumps([code, heavy, done - loaded]), file=sys.stderr)
 """
@@ -231,7 +230,7 @@ def test_recommend_needs_no_torch_and_no_network(
     assert [one["item"] for one in json.loads(done.stdout)["items"]] == [
         line.item for line in node.recommend(3)
     ]
-    assert seconds < 3.0  # 0.3 on an idle machine
+    assert seconds < 0.3  # of the processor: how busy the machine is does not count
 
 
 def test_without_a_model_there_is_no_list(tmp_path: Path) -> None:

@@ -281,9 +281,13 @@ def flower_command(project: Project, *arguments: str) -> dict[str, object]:
     except ValueError as error:
         raise TacitError(f"`flwr {' '.join(arguments)}` says {shown(text)}.") from error
     if found.get("success") is not True:
-        raise TacitError(
-            f"`flwr {' '.join(arguments)}` failed: {shown(found.get('error-message'))}"
-        )
+        said = str(found.get("error-message"))
+        if "Connection to the SuperLink" in said:
+            raise TacitError(
+                f"No SuperLink answers at {project.settings.address}; start it (`tacit deploy up`), "
+                "or correct the address in .flwr/config.toml."
+            )
+        raise TacitError(f"`flwr {' '.join(arguments)}` failed: {shown(said)}")
     return found
 
 

@@ -17,6 +17,7 @@ from tacit.node.ledger import Entry, spent, spent_by_all
 from tacit.node.ranking import Ranking
 from tacit.node.runs import PREFIX, SharedModel
 
+MOST_NAMES = 10  # in the line of `inspect`; `--json` has all
 HISTORY, SENT, ABOUT, SCORES = "history.csv", "sent.csv", "about.json", "scores.csv"
 
 
@@ -42,7 +43,10 @@ def facts(node: Node) -> dict[str, Any]:
 def inspection(node: Node) -> list[str]:
     """The same in words, one line for each fact."""
     known, entries = facts(node), node.ledger.read()
-    people = ", ".join(f"{name} ({count:,})" for name, count in known["people"].items())
+    counts = known["people"]
+    people = ", ".join(f"{name} ({count:,})" for name, count in list(counts.items())[:MOST_NAMES])
+    if len(counts) > MOST_NAMES:
+        people += f" and {len(counts) - MOST_NAMES:,} others, {sum(counts.values()):,} in all"
     agreed = node.settings.agreement
     asks = [
         *([f"epsilon at most {agreed.most_epsilon:g}"] if agreed.most_epsilon else []),
