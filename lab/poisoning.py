@@ -34,6 +34,7 @@ METHOD, DATA, ROUNDS, SEEDS = "fedmf", "ml-100k", 40, (0,)
 SHARE = 0.2  # of clients that send something bad
 WITHIN = 0.1  # of the clean run with the plain mean
 CLEAN = "none"
+HOLD = ("norm bound", "trimmed mean")  # the rules that are asked to stay within that
 
 Attack = Callable[[np.ndarray, np.random.Generator], np.ndarray]
 ATTACKS: dict[str, Attack] = {
@@ -215,6 +216,8 @@ def as_markdown(found: Poisoning) -> str:
             "",
             table_in_markdown(shares, kept),
             "",
+            *_verdicts(found),
+            "",
             "`norm bound` shortens every upload to the median norm of its round. `trimmed mean` "
             "(a fifth at each end) and `median` do that first, and then look in each row at those "
             "who sent something there. `trimmed mean of everybody` counts those who sent nothing, "
@@ -235,6 +238,28 @@ def _kept(found: Poisoning, rule: str, attack: str) -> list[str]:
         for field in fields
     ]
     return [rule, attack, *parts[:2], words.get((held[0], held[1]), "no"), *parts[2:]]
+
+
+def _verdicts(found: Poisoning) -> list[str]:
+    """In words, which cells of the two rules that are asked to hold do not."""
+    names = {"hits": "full", "sampled": "sampled"}
+    cells = [(r, a, f) for r in HOLD for a in ATTACKS for f in names]
+    lines = []
+    for whose, against in (("the clean mean", "mean"), ("the same rule without an attack", "")):
+        left = {
+            one: found.mean(*one) / found.mean(against or one[0], CLEAN, one[2]) for one in cells
+        }
+        missed = [
+            f"{rule} under {attack} uploads in the {names[field]} ranking ({share:.2f})"
+            for (rule, attack, field), share in left.items()
+            if share < 1.0 - WITHIN
+        ]
+        said = "; ".join(missed) or "none"
+        lines.append(
+            f"- Of {len(cells)} cells of {' and '.join(HOLD)}, those more than a tenth below "
+            f"{whose}: {said}."
+        )
+    return lines
 
 
 def _row(found: Poisoning, rule: str, field: str) -> list[str]:
