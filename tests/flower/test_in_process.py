@@ -129,6 +129,25 @@ def test_a_node_that_cannot_be_opened_says_no_more_than_that(tmp_path: Path) -> 
         assert "secret" not in str(answer)
 
 
+def test_an_owner_who_has_left_is_asked_no_more(tmp_path: Path) -> None:
+    """Flower starts a new process for every message: it finds no node, and says who is gone."""
+    nodes, users = nodes_of(DATA, tmp_path / "nodes")[:3], DATA.interactions.users[:3]
+    nodes[1].leave()
+    server = Coordinator(
+        EXPERIMENTS["pfedrec"],
+        Roster(tuple(Member(user, number) for number, user in enumerate(users))),
+        Offer(catalogue_of(DATA).message("shop"), DATA.modalities),
+        over(grid_of(nodes), users),
+        tmp_path / "server",
+        Rules("shop", "first", validates=False),
+    )
+    server.run()
+    catalogue, *later = server.records.read()
+    assert catalogue.declined == {"left": 1}
+    assert all(not one.declined and one.dropped == (users[1],) for one in later)
+    assert not nodes[1].store.folder.exists()
+
+
 def test_what_is_no_request_is_refused_by_the_node(tmp_path: Path) -> None:
     grid = InProcessGrid(make_client_app(opened), {5: {"folder": str(tmp_path)}})
     records = app.RecordDict({"values": app.ConfigRecord({"kind": "Strange"})})

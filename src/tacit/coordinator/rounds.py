@@ -184,10 +184,9 @@ class Coordinator:
 
     def _ask_exchange(self, number: int, place: int, exchange: Exchange) -> None:
         invited = self.roster.members if exchange.everybody else self.planned.invited(number)
-        away = self.admission.away
-        asked = tuple(one for one in invited if one.name not in away)
         moment = Moment(self.rules.deployment, self.rules.run, number, place)
-        self._inform(asked)
+        self._inform(self._of_these(invited))
+        asked = self._of_these(invited)  # an owner may have left when the catalogue came
         self.asking.begin()
         heard: list[str] = []
         tables: Arrays = {}
@@ -355,9 +354,13 @@ class Coordinator:
         fresh = self.progress.selected_round != chosen
         self.progress.stage = "deliver" if fresh else "exchange"
 
-    def _everyone(self) -> tuple[Member, ...]:
+    def _of_these(self, members: tuple[Member, ...]) -> tuple[Member, ...]:
+        """Those who are still asked."""
         away = self.admission.away
-        return tuple(one for one in self.roster.members if one.name not in away)
+        return tuple(one for one in members if one.name not in away)
+
+    def _everyone(self) -> tuple[Member, ...]:
+        return self._of_these(self.roster.members)
 
     def _select(self, number: int, value: float) -> None:
         self.progress.selected_round, self.progress.selected_value = number, value

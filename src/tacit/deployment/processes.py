@@ -284,8 +284,8 @@ def flower_command(project: Project, *arguments: str) -> dict[str, object]:
         said = str(found.get("error-message"))
         if "Connection to the SuperLink" in said:
             raise TacitError(
-                f"No SuperLink answers at {project.settings.address}; start it (`tacit deploy up`), "
-                "or correct the address in .flwr/config.toml."
+                f"No SuperLink answers at {project.settings.address}; start it with `tacit deploy "
+                "up`, or correct the address in .flwr/config.toml."
             )
         raise TacitError(f"`flwr {' '.join(arguments)}` failed: {shown(said)}")
     return found

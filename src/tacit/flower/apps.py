@@ -22,13 +22,14 @@ from tacit.errors import TacitError
 from tacit.files import make_folder, whole_file
 from tacit.flower.records import flower, from_records, to_records
 from tacit.node.device import Node
-from tacit.node.store import read_key
+from tacit.node.store import HEADER, read_key
 from tacit.wire.messages import Answer, Letter, Refused, from_letter, to_letter
 
 LOG = logging.getLogger("tacit.flower")
 # What the settings of a SuperNode are called; all three are paths.
 FOLDER, KEY, COPIES = "folder", "key", "copies"
 UNREADABLE = "The request cannot be read by this version of tacit."
+LEFT = "There is no node here, or none any more."
 NO_NODE = "There is no node to answer; its own log says why."
 
 Play = Callable[[Any, Any], None]  # what a ServerApp does with its Grid and its Context
@@ -67,14 +68,17 @@ def answer_letter(message: Any, settings: Any, opened: OpenNode) -> Letter:
     except (TacitError, ValueError) as error:
         LOG.warning("a request cannot be read: %s", error)
         return to_letter(Refused("unreadable", UNREADABLE))
+    if FOLDER not in settings:
+        LOG.error("the SuperNode names no folder: give --node-config 'folder=\"...\"'")
+        return to_letter(Refused("failed", NO_NODE))
+    folder = Path(str(settings[FOLDER]))
+    if not (folder / HEADER).is_file():  # leaving deletes it, and this process is a new one
+        LOG.error("there is no node at %s: its owner has left, or the path is another", folder)
+        return to_letter(Refused("left", LEFT))
     answer: Answer
     try:
         key = Path(str(settings[KEY])) if KEY in settings else None
-        node = opened(Path(str(settings[FOLDER])), key)
-        answer = node.answer(request)  # type: ignore[arg-type]
-    except KeyError:
-        LOG.error("the SuperNode names no folder: give --node-config 'folder=\"...\"'")
-        answer = Refused("failed", NO_NODE)
+        answer = opened(folder, key).answer(request)  # type: ignore[arg-type]
     except Exception as error:
         LOG.error("the node cannot be opened: %s", error)
         answer = Refused("failed", NO_NODE)
