@@ -155,14 +155,18 @@ def require_tls(project: Project, scratch: Path) -> str:
 
 
 def canaries(node: Node) -> dict[str, bytes]:
-    """Names and items of a node's people, and what they keep of the run, as bytes."""
+    """Names and items of a node's people, and every four numbers in a row of what they keep."""
     found = {f"the name {one}": one.encode() for one in node.people}
     found |= {f"the item {item}": item.encode() for _, item, _ in node.history()}
     for name in node.store.names():
         kept = node.store.read(name) if name.startswith(PREFIX) else None
         for key, value in (kept.arrays if kept is not None else {}).items():
-            if key.startswith((STATE + PRIVATE, f"{STATE}{HISTORY}item")) and value.size >= 4:
-                found[f"the private {key.removeprefix(STATE)}"] = value.ravel()[:4].tobytes()
+            if key.startswith((STATE + PRIVATE, f"{STATE}{HISTORY}item")):
+                found |= {
+                    f"the private {key.removeprefix(STATE)} from {start} on": four.tobytes()
+                    for start in range(value.size - 3)
+                    if (four := value.ravel()[start : start + 4]).any()  # zeros tell nothing
+                }
     return found
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
 from tacit.coordinator.checkpoint import Checkpoint
 from tacit.deployment.catalogues import Items
-from tacit.deployment.processes import Processes, marked, start_run
+from tacit.deployment.processes import Processes, Started, marked, start_run
 from tacit.deployment.project import Plan, Project, Settings, make_project
 from tacit.deployment.server import PLACE, REGISTERED, Served, play, run_names
 from tacit.errors import TacitError
@@ -127,6 +128,21 @@ def test_the_demo_of_the_example() -> None:
     )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "all of it is true" in done.stdout
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning")  # it outlives the command that started it
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_what_was_started_is_stopped_and_leaves_no_zombie(project: Project) -> None:
+    processes = Processes(project)
+    processes._write(Started("mark-of-this-test", {}))
+    child = "import time; print(1, flush=True); time.sleep(60)"
+    number = processes.start("node-1", [sys.executable, "-c", child], project.folder)
+    while not (processes.logs / "node-1.log").read_text():
+        time.sleep(0.01)
+    assert marked("mark-of-this-test") == [number]
+    assert processes.down() == 1
+    assert not Path(f"/proc/{number}").exists()
+    assert processes.started() is None
 
 
 def test_nothing_is_up_that_was_not_started(project: Project) -> None:

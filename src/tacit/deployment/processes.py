@@ -177,7 +177,7 @@ class Processes:
             while marked(started.mark) and time.monotonic() < end:
                 _reap(started.processes.values())
                 time.sleep(0.1)
-        _reap(started.processes.values())
+        _reap(started.processes.values(), patience=2.0)
         left = marked(started.mark)
         if left:
             raise TacitError(f"{len(left)} processes of the deployment do not end: {left}.")
@@ -380,8 +380,11 @@ def _signal_all(mark: str, by: signal.Signals) -> None:
             os.kill(number, by)
 
 
-def _reap(numbers: Iterable[int]) -> None:
-    """Look at our own children that have ended, so that they are gone."""
+def _reap(numbers: Iterable[int], patience: float = 0.0) -> None:
+    """Look at our own children that have ended, so that they are gone; one that is just ending is
+    waited for so many seconds."""
+    end = time.monotonic() + patience
     for number in numbers:
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(number, os.WNOHANG)
+            while os.waitpid(number, os.WNOHANG)[0] == 0 and time.monotonic() < end:
+                time.sleep(0.05)
