@@ -22,7 +22,7 @@ from typing import Annotated, Literal
 import typer
 
 from lab.definition import Data, Metric, Overrides, Place, Row, Table
-from lab.fill import NOT_YET, Filling
+from lab.fill import NOT_YET, Filling, Only
 from lab.render import values_of
 from lab.results import AttackCell, Results
 from tacit.attack.presence import attack_presence
@@ -420,7 +420,7 @@ def attack_all(filling: Filling) -> None:
         filling.report(f"attack    {outcome.place.key}: {outcome.found.auc:.3f}")
         filling.write()
 
-    wanted = [p for p in filling.table.places if is_fixed(p) and filling.only in f" {p.key} "]
+    wanted = [p for p in filling.table.places if is_fixed(p) and filling.asks_for(p.key)]
     missing = [p for p in wanted if p.problem is None and attack_of(filling.results, p) is None]
     filling.run((Job(place.key, partial(attack_place, place)) for place in missing), absorb)
 
@@ -439,9 +439,7 @@ def privacy(
         float, typer.Option(help="Hours; nothing is begun after them.", metavar="HOURS")
     ] = 1.4,
     seeds: Annotated[int, typer.Option(help="Run with seeds 0 to N-1.", metavar="N")] = 5,
-    only: Annotated[
-        str, typer.Option(help="Only cells with these words in 'row | dataset | column | seed K'.")
-    ] = "",
+    only: Only = None,
     publish: Annotated[
         bool, typer.Option("--publish", help="Write the table to docs/results as well.")
     ] = False,
@@ -458,7 +456,7 @@ def privacy(
         out,
         seeds=seeds,
         budget=budget * 3600,
-        only=only,
+        only=only or (),
         threads=threads or 1,
         workers=workers if workers is not None else cores(),
         published=PUBLISHED,
