@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -294,12 +294,13 @@ def places_of(
     table: Table, data: Data, family: Family, form: Form
 ) -> Iterator[tuple[float | None, Place]]:
     """The places of a method on a dataset, by epsilon."""
-    rows = {row.name: row for row in table.rows_of(data)}
+    # the table's own places, which know their experiments already
+    places = {place.row.name: place for place in table.places if place.data is data}
     for epsilon in EPSILONS:
         taken = form if form in forms_of(family, epsilon) else "fixed"
-        row = rows.get(row_name(family, epsilon, taken))
-        if row is not None:
-            yield epsilon, Place(table, row, data, "clean")
+        place = places.get(row_name(family, epsilon, taken))
+        if place is not None:
+            yield epsilon, place
 
 
 def cell(results: Results, place: Place | None, *, metric: Metric) -> str:
@@ -332,6 +333,7 @@ def attack_of(results: Results, place: Place) -> AttackCell | None:
     return found
 
 
+@cache
 def attack_digest(place: Place) -> str:
     return digest(place.experiment(place.settings[0], 0))
 
