@@ -13,7 +13,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
+
+import typer
 
 from lab.definition import Overrides, Place, Table
 from lab.render import as_markdown
@@ -31,6 +33,15 @@ from tacit.study.search import Choice, search
 from tacit.study.study import Trial, finish
 
 NOT_YET = "not run yet"
+
+Only = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Only cells with these words in 'row | dataset | column | seed K'; give it several "
+        "times for more.",
+        metavar="WORDS",
+    ),
+]
 
 Outcome = TypeVar("Outcome", bound=JobOutcome)
 
@@ -153,7 +164,7 @@ class Filling:
     out: Path
     seeds: int
     budget: float = 1.4 * 3600  # seconds
-    only: str = ""
+    only: Sequence[str] = ()  # words of cells; nothing means all
     threads: int = 1  # of one job
     workers: int = 1  # jobs at the same time
     reuse: Sequence[Path] = ()
@@ -210,15 +221,19 @@ class Filling:
     def prepare(self) -> None:
         """Find out what is known and what is missing; nothing is run or written."""
         if not any(self._wanted(place) for place in self.table.places):
-            raise TacitError(f"No cell of {self.table.name} has {self.only!r} in its name.")
+            words = " or ".join(map(repr, self.only))
+            raise TacitError(f"No cell of {self.table.name} has {words} in its name.")
         self._take_over()
         self._scan()
 
+    def asks_for(self, key: str) -> bool:
+        """Whether a key has one of the texts `only` in it, beginning at a word: PFedRec is not
+        meant by the end of GPFedRec. Without any, everything is asked for."""
+        return not self.only or any(f" {words}" in f" {key}" for words in self.only)
+
     def _wanted(self, place: Place) -> list[int]:
-        """Seeds of a place whose cells have the text `only` in their key, beginning at a word:
-        PFedRec is not meant by the end of GPFedRec."""
-        seeds = place.seeds(self.seeds)
-        return [seed for seed in seeds if f" {self.only}" in f" {place.cell(seed)}"]
+        """Seeds of a place whose cells are asked for."""
+        return [seed for seed in place.seeds(self.seeds) if self.asks_for(place.cell(seed))]
 
     def _take_over(self) -> None:
         """Choices of other tables, and cells of a published one, as far as they are the same

@@ -15,14 +15,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
 from lab.definition import Data, Metric, Overrides, Place, Row, Table
-from lab.fill import NOT_YET, Filling
+from lab.fill import NOT_YET, Filling, Only
 from lab.render import values_of
 from lab.results import AttackCell, Results
 from tacit.attack.presence import attack_presence
@@ -294,12 +294,13 @@ def places_of(
     table: Table, data: Data, family: Family, form: Form
 ) -> Iterator[tuple[float | None, Place]]:
     """The places of a method on a dataset, by epsilon."""
-    rows = {row.name: row for row in table.rows_of(data)}
+    # the table's own places, which know their experiments already
+    places = {place.row.name: place for place in table.places if place.data is data}
     for epsilon in EPSILONS:
         taken = form if form in forms_of(family, epsilon) else "fixed"
-        row = rows.get(row_name(family, epsilon, taken))
-        if row is not None:
-            yield epsilon, Place(table, row, data, "clean")
+        place = places.get(row_name(family, epsilon, taken))
+        if place is not None:
+            yield epsilon, place
 
 
 def cell(results: Results, place: Place | None, *, metric: Metric) -> str:
@@ -332,6 +333,7 @@ def attack_of(results: Results, place: Place) -> AttackCell | None:
     return found
 
 
+@cache
 def attack_digest(place: Place) -> str:
     return digest(place.experiment(place.settings[0], 0))
 
@@ -420,7 +422,7 @@ def attack_all(filling: Filling) -> None:
         filling.report(f"attack    {outcome.place.key}: {outcome.found.auc:.3f}")
         filling.write()
 
-    wanted = [p for p in filling.table.places if is_fixed(p) and filling.only in f" {p.key} "]
+    wanted = [p for p in filling.table.places if is_fixed(p) and filling.asks_for(p.key)]
     missing = [p for p in wanted if p.problem is None and attack_of(filling.results, p) is None]
     filling.run((Job(place.key, partial(attack_place, place)) for place in missing), absorb)
 
@@ -439,9 +441,7 @@ def privacy(
         float, typer.Option(help="Hours; nothing is begun after them.", metavar="HOURS")
     ] = 1.4,
     seeds: Annotated[int, typer.Option(help="Run with seeds 0 to N-1.", metavar="N")] = 5,
-    only: Annotated[
-        str, typer.Option(help="Only cells with these words in 'row | dataset | column | seed K'.")
-    ] = "",
+    only: Only = None,
     publish: Annotated[
         bool, typer.Option("--publish", help="Write the table to docs/results as well.")
     ] = False,
@@ -458,7 +458,7 @@ def privacy(
         out,
         seeds=seeds,
         budget=budget * 3600,
-        only=only,
+        only=only or (),
         threads=threads or 1,
         workers=workers if workers is not None else cores(),
         published=PUBLISHED,

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from lab.definition import Table, load_table, table_names
-from lab.fill import Filling
+from lab.fill import Filling, Only
 from tacit.cli import settings as options
 from tacit.cli.main import main
 from tacit.cli.output import say
@@ -38,9 +38,7 @@ def table(
     out: Annotated[
         Path | None, typer.Option(help="The folder to write to. Default: runs/tables/NAME.")
     ] = None,
-    only: Annotated[
-        str, typer.Option(help="Only cells with these words in 'row | dataset | column | seed K'.")
-    ] = "",
+    only: Only = None,
     publish: Annotated[
         bool, typer.Option("--publish", help="Write the table to docs/results as well.")
     ] = False,
@@ -66,7 +64,7 @@ def table(
         out or home / name,
         seeds=asked.seeds if seeds is None else seeds,
         budget=budget * 3600,
-        only=only,
+        only=only or (),
         threads=threads or 1,
         workers=workers if workers is not None else cores(),
         reuse=[home / other for other in others] if out is None else [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any
@@ -13,9 +14,14 @@ import torch
 import tacit.coordinator.secure as secure_module
 from tacit.coordinator.memory import Faults, NodeDownError
 from tacit.coordinator.rules import Rules
-from tacit.coordinator.secure import OpenedSum, SecureSettings
+from tacit.coordinator.secure import (
+    OpenedSum,
+    SecureSettings,
+    skellam_guarantee,
+    sum_plan,
+)
 from tacit.core.algorithm import Exchange
-from tacit.core.types import BOUND
+from tacit.core.types import BOUND, Task
 from tacit.engines.layout import VectorLayout
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participants
@@ -26,6 +32,7 @@ from tacit.node.owner import facts
 from tacit.privacy.fixed_point import into_ring
 from tacit.privacy.secure_sum.messages import MaskedUpload, from_bytes
 from tacit.privacy.secure_sum.plan import SumPlan
+from tacit.privacy.skellam import SkellamReleases, composed_epsilon
 from tacit.testing.synthetic import ragged, with_content
 from tacit.wire.messages import Letter, Request, SumRequest
 
@@ -183,6 +190,40 @@ def by_hand(parts: list[tuple[SumPlan, int]], delta: float) -> float:
         gain = np.log(1 - 1 / order) - (np.log(delta) + np.log(order)) / (order - 1)
         best = min(best, total + gain)
     return float(best)
+
+
+@pytest.mark.parametrize("name", ["fedease", "fedspectral", "dpals"])
+def test_parts_of_one_release_are_accounted_for_as_one_vector(name: str) -> None:
+    """A bound on the Euclidean norm of all parts does not bound the sum of their absolute values as
+    one part alone would, and Skellam noise looks at both. A coarse step shows it."""
+    method = resolve(name, plugins=["private:epsilon=8"]).method
+    algorithm = method.algorithm(Task(100_000, 40, releases=3))
+    assert algorithm.max_rounds is not None
+    settings = SecureSettings(fewest=99_000)
+    sums = [
+        sum_plan(
+            algorithm,
+            settings,
+            length=VectorLayout.of(algorithm, algorithm.exchanges(number)[0]).length,
+            nodes=100_000,
+            people=1,
+            round_number=number,
+        )
+        for number in range(1, algorithm.max_rounds + 1)
+    ]
+    assert len({(one.code.step, one.promised_noise) for one in sums}) == 1
+    stated = skellam_guarantee(algorithm, sums[0], releases=3)
+    assert stated is not None
+    # the dearest that the parts can share the bound: more numbers, more of it
+    total = sum(one.code.length for one in sums)
+    parts = []
+    for one in sums:
+        share = one.code.length / total
+        l1, l2 = math.sqrt(one.code.length * share) * one.code.l2, math.sqrt(share) * one.code.l2
+        parts.append(SkellamReleases((one.promised_noise / one.code.step) ** 2, l1, l2))
+    together = composed_epsilon(parts, 1e-5)
+    assert 8 - 1e-6 < together <= stated.epsilon + 1e-12
+    assert stated.epsilon <= 8.0
 
 
 def test_hits_under_a_claim_are_in_the_epsilon_of_both_sides(

@@ -16,10 +16,12 @@ from scipy.stats import norm as normal
 
 from tacit.core.fit import CompositionError, LeaveOut, Remedy, settings_of
 from tacit.core.method import Method
+from tacit.core.types import Task
 from tacit.data.protocol import PROTOCOLS
+from tacit.data.sources import SOURCES
 from tacit.errors import TacitError
 from tacit.experiment.callbacks import Callback, Validation
-from tacit.experiment.claims import assumptions
+from tacit.experiment.claims import IN_SIGHT, OUT_OF_SIGHT, assumptions, chosen_in_sight
 from tacit.experiment.prepare import prepare
 from tacit.experiment.recommend import recommend
 from tacit.experiment.record import Privacy, RunRecord
@@ -29,6 +31,7 @@ from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import dumps, loads
 from tacit.experiment.trainer import Trainer
 from tacit.methods import METHODS, fedmf
+from tacit.methods.counts_first import CountsFirst
 from tacit.parts.server import Mean
 from tacit.plugins.private import private
 from tacit.privacy.guarantee import Guarantee
@@ -174,6 +177,33 @@ def test_where_settings_come_from_is_for_the_reader_to_check() -> None:
         assert name in told
 
 
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_recipe_does_not_say_that_it_never_saw_the_data_it_was_chosen_on(
+    tmp_path: Path, name: str
+) -> None:
+    """`chosen_on` names data by the words of `tacit data list`, so a record can tell."""
+    record = run(resolve(name, plugins=["private"]), tmp_path / "planted")
+    assert OUT_OF_SIGHT in (record.privacy.assumes or ())
+    for data in ("ml-100k", "ml-1m", "amazon-video", "amazon-video-10", "citeulike-a"):
+        assert data in SOURCES
+        experiment = resolve(name, data=data, plugins=["private"])
+        assert chosen_in_sight(experiment, experiment.method.algorithm(Task(1, 1))), data
+    stated = Guarantee.gaussian("secure_sum", 1.0, 2.0, 50, 1e-5)
+    told = Privacy.of(stated, [], in_sight=True).assumes or ()
+    assert IN_SIGHT in told
+    assert OUT_OF_SIGHT not in told
+    assert len(told) == len(assumptions(stated))
+
+
+def test_a_run_on_data_that_was_in_sight_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(CountsFirst, "chosen_on", ("planted",))
+    record = run(resolve("fedspectral", plugins=["private"]), tmp_path / "run")
+    assert IN_SIGHT in (record.privacy.assumes or ())
+    assert OUT_OF_SIGHT not in (record.privacy.assumes or ())
+
+
 def test_a_guarantee_is_told_whole_or_not_at_all() -> None:
     stated = Guarantee.gaussian("secure_sum", 1.0, 2.0, 50, 1e-5)
     whole = Privacy.of(stated, ["a sum"])
@@ -257,6 +287,18 @@ def test_an_experiment_with_a_claim_is_a_value(tmp_path: Path) -> None:
 def test_a_request_that_makes_no_sense_is_one_sentence(spelled: str, said: str) -> None:
     with pytest.raises(TacitError, match=said):
         resolve("fedmf", plugins=[spelled])
+
+
+def test_a_delta_of_one_person_or_more_is_no_promise(tmp_path: Path) -> None:
+    """Whoever publishes one history that is drawn by lot keeps delta = 1 / people, at epsilon 0."""
+    people = prepare(resolve("fedpop")).split.train.n_users
+    for delta, refused in ((1.0 / people, True), (0.99 / people, False)):
+        experiment = resolve("fedpop", plugins=[f"private:delta={delta}"])
+        if not refused:
+            assert run(experiment, tmp_path / "run").privacy.delta == delta
+            continue
+        with pytest.raises(TacitError, match=f"{people} people.*ask for delta="):
+            run(experiment, tmp_path / "refused")
 
 
 # What cannot be claimed.

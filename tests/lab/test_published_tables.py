@@ -151,7 +151,7 @@ def test_all_seeds_of_a_row_have_one_setting(
 
     # a seed that was not asked for is not shown under the setting that was taken back
     only = "fedmf | planted | clean | seed 1"
-    alone = filling(few, tmp_path / "alone", before, publish=None, only=only).fill()
+    alone = filling(few, tmp_path / "alone", before, publish=None, only=(only,)).fill()
     assert done(alone, "fedmf | planted | clean | seed 1").sets == sets[1]
     assert alone.cells["fedmf | planted | clean | seed 0"].status == "not run yet"
 
@@ -199,7 +199,7 @@ def test_a_run_that_is_finished_on_another_device_is_not_begun_again(
         raise DivergedError("Not numbers.")
 
     monkeypatch.setattr(study_module, "run", wild)  # the first choice; the next one is finished
-    results = filling(FEW, tmp_path / "here", docs, only="seed 1").fill()
+    results = filling(FEW, tmp_path / "here", docs, only=("seed 1",)).fill()
     assert done(results, f"{place.key} | seed 1").sets == other
 
 

@@ -182,16 +182,28 @@ def test_first_seeds_come_first_and_the_plan_is_said(tmp_path: Path) -> None:
 
 def test_a_search_that_is_stopped_at_the_budget_goes_on(tmp_path: Path) -> None:
     clock = Clock(pace=1000.0)
-    results = filling(FEW, tmp_path, clock, budget=2500.0, only="fedmf | planted | clean").fill()
+    results = filling(FEW, tmp_path, clock, budget=2500.0, only=("fedmf | planted | clean",)).fill()
     assert clock.now == 3000.0  # the first round of the second setting passes the end
     assert states(results)["fedmf | planted | clean | seed 0"].startswith("not run yet (The budget")
     assert len(results.choices["fedmf | planted | clean"].tried) == 1
     assert states(results)["fedmf | planted | paper | seed 0"] == "not run (left out by --only)"
 
     clock.pace = 10.0
-    later = filling(FEW, tmp_path, clock, only="fedmf | planted | clean").fill()
+    later = filling(FEW, tmp_path, clock, only=("fedmf | planted | clean",)).fill()
     assert clock.now == 3000.0 + 20.0 + 2 * 40.0
     assert states(later)["fedmf | planted | clean | seed 1"] == "done"
+
+
+def test_only_takes_several_texts_and_each_begins_at_a_word(tmp_path: Path) -> None:
+    asked = ("popularity | planted | paper", "mf | planted", "planted | clean | seed 1")
+    results = filling(FEW, tmp_path, Clock(), only=asked).fill()
+    done = {key for key, state in states(results).items() if state == "done"}
+    assert done == {
+        "popularity | planted | paper | seed 0",
+        "fedmf | planted | clean | seed 1",
+    }
+    with pytest.raises(TacitError, match="'mf' or 'nothing'"):
+        filling(FEW, tmp_path / "none", Clock(), only=("mf", "nothing")).fill()
 
 
 def test_two_workers_give_the_same_table(tmp_path: Path) -> None:
@@ -253,7 +265,7 @@ def test_no_choice_looks_at_the_test_part(monkeypatch: pytest.MonkeyPatch) -> No
 def test_settings_are_chosen_before_a_cell_is_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    few = filling(FEW, tmp_path, Clock(), seeds=1, only="fedmf")
+    few = filling(FEW, tmp_path, Clock(), seeds=1, only=("fedmf",))
     run, seen = study_module.run, []
 
     def checked(experiment: Any, out: Path, **options: Any) -> Any:
@@ -283,7 +295,7 @@ def test_a_choice_that_diverges_in_the_longer_run_makes_room_for_the_next(
 
     monkeypatch.setattr(study_module, "run", wild)
     only = "fedmf | planted | clean"
-    results = filling(FEW, tmp_path, Clock(), seeds=1, only=only).fill()
+    results = filling(FEW, tmp_path, Clock(), seeds=1, only=(only,)).fill()
     assert sorted(seen) == [5.0, 20.0]
     assert states(results)[f"{only} | seed 0"] == "done"
     tried = results.choices[only].tried
@@ -306,21 +318,21 @@ def test_a_gpu_without_room_is_no_divergence(
     cell = "fedmf | planted | clean | seed 0"
     with monkeypatch.context() as patch:
         patch.setattr(CohortEngine, "round", cramped)
-        results = filling(FEW, tmp_path, Clock(), seeds=1, only="clean").fill()
+        results = filling(FEW, tmp_path, Clock(), seeds=1, only=("clean",)).fill()
     assert states(results)[cell].startswith("not run (The memory of cpu ran out")
     assert states(results)["popularity | planted | clean | seed 0"] == "done"  # others go on
     choice = results.choices.get("fedmf | planted | clean")
     tried = choice.tried if choice else ()
     assert [one.validation is None for one in tried] == [False] * (2 if after == 2 else 0)
-    again = filling(FEW, tmp_path, Clock(), seeds=1, only="clean").fill()
+    again = filling(FEW, tmp_path, Clock(), seeds=1, only=("clean",)).fill()
     assert states(again)[cell] == "done"
 
 
 def test_a_changed_definition_begins_anew(tmp_path: Path) -> None:
-    filling(FEW, tmp_path, Clock(), seeds=1, only="clean").fill()
+    filling(FEW, tmp_path, Clock(), seeds=1, only=("clean",)).fill()
     longer = replace(FEW, rows=(replace(FEDMF, rounds=6), POPULARITY))
     clock = Clock()
-    results = filling(longer, tmp_path, clock, seeds=1, only="clean").fill()
+    results = filling(longer, tmp_path, clock, seeds=1, only=("clean",)).fill()
     assert done(results, "fedmf | planted | clean | seed 0").rounds_run == 6
     assert clock.now == 60.0  # the search is the same, popularity too
 
@@ -416,7 +428,7 @@ def test_seen_and_unseen_test_items_stand_apart_and_sum_to_the_whole(tmp_path: P
     assert "warm" not in as_markdown(FEW, results, tmp_path)
     assert seen_unseen_lines(asked, FEW.datasets[0], with_cells(asked, {})) == []
 
-    results = filling(asked, tmp_path, Clock(), seeds=1, only="clean").fill()
+    results = filling(asked, tmp_path, Clock(), seeds=1, only=("clean",)).fill()
     assert len(results.done) == 2
     for cell in results.done:
         assert cell.breakdown is not None
@@ -445,7 +457,7 @@ def test_publishing_writes_the_same_files_elsewhere(tmp_path: Path) -> None:
     with pytest.raises(TacitError, match="no folder"):
         filling(FEW, tmp_path, Clock(), publish=place)
     place.mkdir()
-    filling(FEW, tmp_path / "out", Clock(), seeds=1, only="popularity", publish=place).fill()
+    filling(FEW, tmp_path / "out", Clock(), seeds=1, only=("popularity",), publish=place).fill()
     for name in ("table-few.md", "table-few.json"):
         assert (place / name).read_text() == (tmp_path / "out" / name).read_text()
     assert sorted(path.name for path in place.iterdir()) == ["table-few.json", "table-few.md"]

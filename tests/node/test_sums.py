@@ -12,7 +12,7 @@ import pytest
 
 from tacit.core.algorithm import Exchange
 from tacit.core.types import Task
-from tacit.engines.layout import VectorLayout
+from tacit.engines.layout import VectorLayout, bounded_length
 from tacit.engines.state import initial_state
 from tacit.experiment.resolve import resolve
 from tacit.node.device import Node
@@ -228,6 +228,30 @@ def test_under_a_claim_the_ledger_has_the_epsilon_of_the_noise(
     assert (
         asked(server.nodes[0], request(server, "keys", hits, summed="hits")).reason == "not agreed"
     )
+
+
+def test_parts_of_one_release_may_not_be_cut_one_by_one(
+    tmp_path: Path, tiny_server: Callable[..., Any], asked: Callable[..., Any]
+) -> None:
+    """Counts and pairs have norm 1 together. Cut to a tenth each they have more than a tenth
+    together, so noise for one vector of a tenth is not enough."""
+    claim = resolve("fedease", plugins=["private:epsilon=8"], rounds=2)
+    server = tiny_server(claim, DATA, nodes_of(DATA, tmp_path))
+    joined(server.nodes)
+    server.plan = replace(server.plan, secure=True, fewest=3, colluders=1, releases=2)
+    server.algorithm = claim.method.algorithm(Task.of(server.train, 2))
+    length = VectorLayout.of(server.algorithm, server.algorithm.exchanges(1)[0]).length
+    whole = bounded_length(server.algorithm, length)
+    answers = {}
+    for bound in (1.0, 0.1):
+        known = {"clients": 5, "fewest": 3, "colluders": 1, "bound": bound, "length": length}
+        step = plan_sum(**known, noise=2.0 * bound).code.step
+        noise = skellam_noise(8.0, 1e-5, FixedPoint(bound, step, whole)) * (1 + 1e-9)
+        sums = plan_sum(**known, noise=noise, step=step)
+        answers[bound] = asked(server.nodes[0], request(server, "keys", sums))
+    assert isinstance(answers[1.0], SumAnswer)
+    assert answers[0.1].reason == "not agreed"
+    assert "less than the run promises" in answers[0.1].sentence
 
 
 def test_hits_are_added_up_under_masks(

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tacit.core.protection import Protection
 from tacit.core.types import Task
 from tacit.engines.loop import LoopEngine
 from tacit.engines.state import initial_state
@@ -167,6 +168,28 @@ def test_a_budget_holds_over_all_runs(
     assert np.array_equal(asked(node, server.request()).arrays["items"], answers[1].arrays["items"])
     plain = tiny_server(FEDMF, DATA, [node], run="plain")
     assert asked(node, plain.request()).reason == "not agreed"
+
+
+@pytest.mark.parametrize("agreed", [Agreement(most_epsilon=8.0), Agreement(total_epsilon=8.0)])
+def test_a_small_epsilon_at_a_large_delta_is_not_what_was_agreed_to(
+    agreed: Agreement, tmp_path: Path, tiny_server: Callable[..., Any], asked: Callable[..., Any]
+) -> None:
+    """At delta = 0.99 an epsilon of 1 needs hardly any noise, and a server could ask for it."""
+    loose = resolve("fedmf", plugins=["private:epsilon=1,delta=0.99,view=local,clip=1"], rounds=1)
+    assert Protection.of(loose.method.privacy, None, 1).noise < 0.4
+    kinds = {"any": Agreement(), "meant": replace(agreed, most_delta=0.99), "asks": agreed}
+    found = {}
+    for name, agreement in kinds.items():
+        [node, *_] = nodes_of(DATA, tmp_path / name, agreement=agreement)
+        server = tiny_server(loose, DATA, [node])
+        server.plan = replace(server.plan, releases=1)
+        server.algorithm = loose.method.algorithm(Task.of(server.train, 1))
+        found[name] = asked(node, server.request())
+    assert isinstance(found["any"], Played)
+    assert isinstance(found["meant"], Played)
+    assert found["asks"].reason == "not agreed"
+    assert "a delta of at most 1e-05" in found["asks"].sentence
+    assert not node.ledger.read()
 
 
 @pytest.mark.parametrize("agreed", [Agreement(most_epsilon=8.0), Agreement(total_epsilon=8.0)])

@@ -107,6 +107,7 @@ def test_the_curve_goes_through_the_plan(given):
         ({"noise": 1.0, "rounds": 0}, "rounds is 0; it must be at least 1"),
         ({"epsilon": -1.0, "rounds": 1}, "epsilon is -1.0"),
         ({"noise": 1.0, "rounds": 1, "delta": 1.0}, "delta is 1.0"),
+        ({"noise": 1.0, "rounds": 1, "users": 100_000}, "100,000 people.*ask for delta=1e-06"),
         ({"noise": 1.0, "rounds": 1, "bound": 0.0}, "bound is 0.0"),
         ({"noise": 1.0, "rounds": 1, "users": 0}, "users is 0"),
         ({"noise": 1.0, "rounds": 1, "view": "sum"}, "view 'sum'; known: local, secure_sum"),

@@ -57,6 +57,9 @@ def init(
     total_epsilon: Annotated[
         float | None, typer.Option(help="Send no more once all runs together have spent that.")
     ] = None,
+    most_delta: Annotated[
+        float, typer.Option(help="The largest delta at which these epsilons may be promised.")
+    ] = 1e-5,
     only_secure: Annotated[
         bool, typer.Option("--only-secure", help="Send uploads under masks only.")
     ] = False,
@@ -78,7 +81,11 @@ def init(
 
     items = read_catalogue_file(catalogue)
     agreement = Agreement(
-        most_epsilon, only_secure, allow_tables=allow_tables, total_epsilon=total_epsilon
+        most_epsilon,
+        only_secure,
+        allow_tables=allow_tables,
+        total_epsilon=total_epsilon,
+        most_delta=most_delta,
     )
     known = {} if directory is None else _read_directory(directory)
     made = key_file is not None and not key_file.exists()

@@ -18,6 +18,7 @@ from tacit.errors import TacitError
 from tacit.experiment.claims import guarantee_of
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import document
+from tacit.privacy.accounting import require_delta
 from tacit.privacy.guarantee import Guarantee
 from tacit.privacy.skellam import SkellamReleases
 from tacit.wire.messages import RunPlan
@@ -54,6 +55,7 @@ class PlannedRun:
         algorithm = experiment.method.algorithm(task)
         if algorithm.protection is None:
             return algorithm
+        require_delta(algorithm.protection.request.delta, self.roster.people)
         releases = most_releases(
             algorithm,
             Participation(experiment.participation.ratio),

@@ -16,7 +16,7 @@ import math
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,7 @@ from safetensors.torch import load_file
 from tacit.coordinator.roster import Member, Roster
 from tacit.core.algorithm import Algorithm
 from tacit.core.protection import Protection, spent_epsilon
+from tacit.engines.layout import bounded_length
 from tacit.errors import TacitError
 from tacit.experiment.checkpoint import write_tensors
 from tacit.experiment.sealed import DamagedError, read_sealed, write_sealed
@@ -78,6 +79,8 @@ def sum_plan(
     uploads where something else is added up.
     """
     claim = algorithm.protection
+    # a release that comes in parts is one vector: all its parts have the step and the noise of that
+    whole = bounded_length(algorithm, length) if bound is None else length
     bound = (person_bound(algorithm, settings) if bound is None else bound) * people
     known = {
         "clients": nodes,
@@ -95,8 +98,9 @@ def sum_plan(
     request, releases = claim.request, claim.releases
     # the step follows from the size of the noise, and the noise, a little, from the step
     rough = request.noise(bound, releases)
-    step = plan_sum(**known, noise=rough * 1.5).code.step  # type: ignore[arg-type]
-    code = FixedPoint(bound, step, length)
+    asked = {**known, "length": whole, "noise": rough * 1.5}
+    step = plan_sum(**asked).code.step  # type: ignore[arg-type]
+    code = FixedPoint(bound, step, whole)
     noise = skellam_noise(request.epsilon, request.delta, code, releases=releases) * SLACK
     return plan_sum(**known, noise=noise, step=step)  # type: ignore[arg-type]
 
@@ -127,7 +131,8 @@ def skellam_guarantee(
     counted = min(releases, claim.releases)
     known = (plan.promised_noise, counted, claim.request.delta)
     others = () if hits is None else (hits,)
-    return Guarantee.skellam("secure_sum", plan.code, *known, others)
+    code = replace(plan.code, length=bounded_length(algorithm, plan.code.length))
+    return Guarantee.skellam("secure_sum", code, *known, others)
 
 
 class SumLog:

@@ -67,6 +67,8 @@ class CustomMethod:
     """
 
     composed: ClassVar[None] = None
+    # named data that whoever chose the settings of a recipe for claims had in sight
+    chosen_on: ClassVar[tuple[str, ...]] = ()
     recency: Recency | None = None
     privacy: PrivacyRequest | None = None
 

@@ -80,3 +80,26 @@ class VectorLayout:
             found[name] = vector_N[begin:end].reshape(shape) * (1.0 if name == BOUND else unit)
             begin = end
         return found, float(vector_N[-1]) if self.has_weight else None
+
+
+def bounded_length(algorithm: Algorithm, length: int) -> int:
+    """Of how many numbers the bound of a claim speaks, where one upload has `length`: of those of
+    all uploads of a run, where it holds for them together as one vector.
+
+    >>> from tacit.core.types import Task
+    >>> from tacit.methods import FedEase, FedPop
+    >>> from tacit.plugins.private import private
+    >>> claims, task = [private(FedEase()), private(FedPop())], Task(9, 3, releases=1)
+    >>> [bounded_length(method.algorithm(task), 3) for method in claims]
+    [12, 3]
+    """
+    bound, claim = algorithm.bound, algorithm.protection
+    if bound is None or not bound.together or claim is None or claim.clips:
+        return length
+    assert algorithm.max_rounds is not None
+    return sum(
+        VectorLayout.of(algorithm, exchange).length
+        for number in range(1, algorithm.max_rounds + 1)
+        for exchange in algorithm.exchanges(number)
+        if exchange.sends
+    )

@@ -22,6 +22,16 @@ LONGEST_WAIT = 100_000  # rounds in which a first release is looked for
 UNCOVERED = Use("leave the choice uncovered", "privacy.selection", "uncovered")
 DROP = LeaveOut(("private",))
 
+# Where settings come from. No program can see who looked at what, but this much is known of ours.
+OUT_OF_SIGHT = (
+    "settings were chosen without a look at this data, which whoever reads this has to check; "
+    "docs/privacy.md says where recipes and presets come from"
+)
+IN_SIGHT = (
+    "the settings that this method takes under a claim were chosen with this data in sight, and "
+    "this choice is not covered; docs/privacy.md says how"
+)
+
 
 def check_claim(experiment: Experiment, algorithm: Algorithm) -> None:
     """Refuse a claim that the protocol of an experiment does not keep."""
@@ -120,8 +130,23 @@ def guarantee_of(experiment: Experiment, algorithm: Algorithm, releases: int) ->
     return replace(found, selection_covered=covers_selection(experiment, algorithm))
 
 
-def assumptions(guarantee: Guarantee | None) -> tuple[str, ...]:
-    """What a guarantee takes for granted, and what it does not speak of."""
+def chosen_in_sight(experiment: Experiment, algorithm: Algorithm) -> bool:
+    """Whether settings that a claim takes by itself were chosen with this very data in sight.
+
+    >>> from tacit.core.types import Task
+    >>> from tacit.experiment.resolve import resolve
+    >>> asked = [("fedease", "ml-1m"), ("fedease", "planted"), ("fedmf", "ml-1m")]
+    >>> found = [resolve(name, data=data, plugins=["private"]) for name, data in asked]
+    >>> [chosen_in_sight(one, one.method.algorithm(Task(1, 1))) for one in found]
+    [True, False, False]
+    """
+    custom = algorithm.custom
+    return custom is not None and experiment.data.name in custom.method.chosen_on
+
+
+def assumptions(guarantee: Guarantee | None, in_sight: bool = False) -> tuple[str, ...]:
+    """What a guarantee takes for granted, and what it does not speak of. With `in_sight` the data
+    played a part when the method's own settings were chosen."""
     if guarantee is None:
         return ()
     sums = (
@@ -132,8 +157,7 @@ def assumptions(guarantee: Guarantee | None) -> tuple[str, ...]:
         *((sums,) if guarantee.view != "local" else ()),
         "the catalogue and its content, who takes part and when, and the filters of the data are "
         "public",
-        "settings were chosen without a look at this data, which whoever reads this has to check; "
-        "docs/privacy.md says where those of the recipes come from",
+        IN_SIGHT if in_sight else OUT_OF_SIGHT,
         "nobody can draw the noise again: that of a simulation comes from its seed, so whoever has "
         "the seed, or a second run with it, can take the noise off",
         "the folder of this run stays with the experimenter: it holds the seed, and what devices "

@@ -213,15 +213,18 @@ round and who took part'
     epsilon_per_release: float | None = None
     """Of one release alone."""
     selection_covered: bool | None = None
-    """Whether nothing was chosen by looking at validation."""
+    """Whether the run chose nothing by looking at validation; `assumes` tells of choices before."""
     assumes: tuple[str, ...] | None = None
     """What the guarantee takes for granted, and what it does not speak of, in sentences."""
     server_reads: tuple[str, ...]
     """What the method discloses to the server, in sentences."""
 
     @classmethod
-    def of(cls, guarantee: Guarantee | None, server_reads: Sequence[str]) -> Privacy:
-        """The part of a record that a guarantee fills, or its absence."""
+    def of(
+        cls, guarantee: Guarantee | None, server_reads: Sequence[str], in_sight: bool = False
+    ) -> Privacy:
+        """The part of a record that a guarantee fills, or its absence; `in_sight` is as in
+        `assumptions`."""
         if guarantee is None:
             return cls(server_reads=tuple(server_reads))
         return cls(
@@ -239,7 +242,7 @@ round and who took part'
             releases=guarantee.releases,
             epsilon_per_release=guarantee.epsilon_per_release,
             selection_covered=guarantee.selection_covered,
-            assumes=assumptions(guarantee),
+            assumes=assumptions(guarantee, in_sight),
             server_reads=tuple(server_reads),
         )
 

@@ -32,6 +32,7 @@ from tacit.evaluation.references import (
     popularity,
     top_shares,
 )
+from tacit.experiment.claims import chosen_in_sight
 from tacit.experiment.interpretation import sampled_notes
 from tacit.experiment.plugins import plugin_notes, quirk_notes
 from tacit.experiment.prepare import Prepared
@@ -284,7 +285,11 @@ def make_record(
             coverage_at_10=item_coverage(test.top_EK, split.train.n_items),
             mean_popularity_at_10=mean_popularity(test.top_EK, popularity_I),
         ),
-        privacy=Privacy.of(trainer.guarantee(), trainer.disclosure().sentences()),
+        privacy=Privacy.of(
+            trainer.guarantee(),
+            trainer.disclosure().sentences(),
+            chosen_in_sight(experiment, trainer.algorithm),
+        ),
         cost=Cost(**trainer.cost(selected_round)),
         ledger=trainer.ledger(rounds_run),
         counts=Counts(**split.counts),

@@ -29,6 +29,7 @@ from tacit.evaluation.ranking import ScoreBlock
 from tacit.experiment.checkpoint import load_pair, save_state
 from tacit.experiment.claims import guarantee_of
 from tacit.experiment.spec import Experiment
+from tacit.privacy.accounting import require_delta
 from tacit.privacy.guarantee import Guarantee
 
 
@@ -93,9 +94,11 @@ class Trainer:
             state.tuned.keep_on_disk(self._private_on_disk)
 
     def _require_promise(self) -> None:
-        """What was asked for is what may be promised of the algorithm as it will run."""
+        """What was asked for is what may be promised of the algorithm as it will run, and means
+        something for so many people."""
         assert self.algorithm.protection is not None
         asked, found = self.algorithm.protection.request, self.guarantee()
+        require_delta(asked.delta, self.train.n_users)
         if found is None or found.epsilon > asked.epsilon * (1 + 1e-6) or found.view != asked.view:
             raise TacitError(
                 f"{self.experiment.label} asks for epsilon {asked.epsilon:g}, and that cannot be "

@@ -52,6 +52,7 @@ from tacit.data.dataset import Modalities
 from tacit.data.views import Lists
 from tacit.errors import TacitError, shown
 from tacit.memory import require_memory
+from tacit.methods.counts_first import SEEN
 from tacit.methods.entry import METHODS, Entry
 from tacit.methods.fednext_ragged import (
     BOTH,
@@ -98,6 +99,7 @@ class FedNext(CustomMethod):
     [True, False]
     """
 
+    chosen_on = SEEN
     learns: Literal["transitions", "ridge"] = "transitions"
     past: float = 1.0  # half-life of p_t, in items
     horizon: int = 10

@@ -10,6 +10,7 @@ from typing import Any
 
 from tacit.errors import TacitError, shown
 from tacit.node.store import Content, Store
+from tacit.privacy.accounting import require_delta
 from tacit.wire.messages import RefusalReason, RunPlan
 
 BOX_NAME = "settings"
@@ -29,10 +30,11 @@ class Agreement:
 
     With `most_epsilon` a run has to promise an epsilon of at most that, and the node computes the
     promise by itself. With `total_epsilon` all runs together may spend that; a server could
-    otherwise begin one run after another. With `only_secure` uploads have to be added up under
-    masks. `imports` allows a plan to name Python modules of this machine; a server could choose
-    what is run by that. `allow_tables` sends a person's whole item table to servers that read
-    single ones; it tells much of the history.
+    otherwise begin one run after another. Either is meant at a delta of at most `most_delta`: with
+    a large one a small epsilon needs hardly any noise. With `only_secure` uploads have to be added
+    up under masks. `imports` allows a plan to name Python modules of this machine; a server could
+    choose what is run by that. `allow_tables` sends a person's whole item table to servers that
+    read single ones; it tells much of the history.
 
     >>> Agreement(most_epsilon=-1.0)
     Traceback (most recent call last):
@@ -44,8 +46,10 @@ class Agreement:
     imports: bool = False
     allow_tables: bool = False
     total_epsilon: float | None = None
+    most_delta: float = 1e-5
 
     def __post_init__(self) -> None:
+        require_delta(self.most_delta)
         for most in (self.most_epsilon, self.total_epsilon):
             if most is not None and not 0 < most < math.inf:
                 raise TacitError(
@@ -87,9 +91,22 @@ class Agreement:
                 f"{found}.",
             )
 
+    @property
+    def asks_for_epsilon(self) -> bool:
+        return self.most_epsilon is not None or self.total_epsilon is not None
+
+    def require_small_delta(self, delta: float) -> None:
+        """Refuse a promise whose epsilon is small because its delta is large."""
+        if self.asks_for_epsilon and delta > self.most_delta * (1 + 1e-6):
+            raise NotAnsweredError(
+                "not agreed",
+                f"The owner asks for a delta of at most {self.most_delta:g}, and this run promises "
+                f"its epsilon at {delta:g}.",
+            )
+
     def require_open_hits(self) -> None:
         """Refuse to tell hits without noise where the owner asks for an epsilon at all."""
-        if self.most_epsilon is not None or self.total_epsilon is not None:
+        if self.asks_for_epsilon:
             raise NotAnsweredError(
                 "not agreed", "The owner asks for an epsilon, and hits in the open have none."
             )

@@ -349,7 +349,7 @@ class Answers:
             run.require_hits(self._node.settings.agreement, sums, len(told), box.noise)
         else:
             length = run.layout(run.exchange(*when)).length
-        run.require_sum(sums, length)
+        run.require_sum(sums, length, uploads=request.summed != HITS)
         if step == "keys":
             self._require_new_sum(box, request.summed, when)
             client = SumClient(sums, self._key(), self._node.settings.directory)

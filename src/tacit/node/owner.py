@@ -55,6 +55,7 @@ def inspection(node: Node) -> list[str]:
             if agreed.total_epsilon
             else []
         ),
+        *([f"delta at most {agreed.most_delta:g}"] if agreed.asks_for_epsilon else []),
         *(["uploads under masks only"] if agreed.only_secure else []),
         *(["modules of this machine may be named"] if agreed.imports else []),
         *(["single tables may be sent"] if agreed.allow_tables else []),

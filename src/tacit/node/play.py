@@ -11,7 +11,7 @@ from __future__ import annotations
 import secrets
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -26,7 +26,7 @@ from tacit.data.interactions import Interactions
 from tacit.data.rules import first_of_pair
 from tacit.data.split import split_dataset
 from tacit.data.views import Split, TrainView
-from tacit.engines.layout import VectorLayout
+from tacit.engines.layout import VectorLayout, bounded_length
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import everybody
 from tacit.engines.round import begin, forget
@@ -133,6 +133,8 @@ class OwnRun:
                 "not agreed",
                 "The run promises that only sums are seen, and its plan has no secure sums.",
             )
+        if found is not None:
+            agreement.require_small_delta(found.delta)
         if agreement.most_epsilon is not None:
             holds = found is not None and (found.view == "local" or self.plan.secure)
             agreement.require_epsilon(found.epsilon if holds and found is not None else None)
@@ -164,8 +166,9 @@ class OwnRun:
         planned = self.spent(self.plan.releases or 0, hits + 1, {**noise, "hits": once})
         agreement.require_epsilon(planned)
 
-    def require_sum(self, sums: SumPlan, length: int) -> None:
-        """Refuse a secure sum that is another than the plan of the run says."""
+    def require_sum(self, sums: SumPlan, length: int, *, uploads: bool) -> None:
+        """Refuse a secure sum that is another than the plan of the run says; of `uploads`, or of
+        something else."""
         plan, protection = self.plan, self.algorithm.protection
         if sums.fewest < plan.fewest or sums.colluders < plan.colluders:
             raise NotAnsweredError(
@@ -190,7 +193,13 @@ class OwnRun:
         if protection is None:
             return
         request, counted = protection.request, min(plan.releases or 1, protection.releases or 1)
-        once = SkellamReleases.of(sums.code, sums.promised_noise, counted)
+        code = sums.code
+        if uploads:
+            code = replace(code, length=bounded_length(self.algorithm, length))
+            if code.bound < protection.bound * self.train.n_users * (1 - 1e-9):
+                # cut one by one, parts that had one bound together have it each
+                counted = plan.releases or 1
+        once = SkellamReleases.of(code, sums.promised_noise, counted)
         if composed_epsilon([once], request.delta) > request.epsilon * (1 + 1e-6):
             raise NotAnsweredError(
                 "not agreed", "The noise of a secure sum is less than the run promises."

@@ -168,9 +168,16 @@ def require_epsilon(epsilon: float) -> None:
         )
 
 
-def require_delta(delta: float) -> None:
-    """Refuse what is no small probability."""
+def require_delta(delta: float, people: int | None = None) -> None:
+    """Refuse what is no small probability; of so many people, also one of 1 / people or above. To
+    publish the whole history of somebody drawn by lot would keep such a promise."""
     if not 0 < delta < 1:
         raise TacitError(
             f"delta is {shown(delta)}; it must lie between 0 and 1, well below 1 / users (1e-5)."
+        )
+    if people is not None and delta * people >= 1:
+        raise TacitError(
+            f"delta is {shown(delta)}, and there are {people:,} people: from 1 / people on, a "
+            "promise allows that somebody's whole history is told; ask for "
+            f"delta={0.1 / people:.0e} or less."
         )

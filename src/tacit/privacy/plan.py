@@ -172,8 +172,8 @@ def plan(
     """The third of epsilon, noise and rounds, from the two that are given.
 
     `noise` is on what the adversary sees in one release: a sum, or in the local view an upload.
-    `rounds` are those in which one user takes part. `users` only says what the noise is per device
-    and in a mean.
+    `rounds` are those in which one user takes part. `users` says what the noise is per device and
+    in a mean, and how small delta has to be.
 
     >>> round(plan(epsilon=8, rounds=100).guarantee.noise, 3)
     6.002
@@ -269,7 +269,7 @@ def _require(view: str, mechanism: str, bound: float, delta: float, users: int |
             raise TacitError(f"Unknown {what} {shown(name)}; {nearest(name, known)}")
     if not 0 < bound < math.inf:
         raise TacitError(f"bound is {shown(bound)}; it must be above 0 and finite.")
-    if mechanism == "gaussian":
-        require_delta(delta)
     if users is not None and users < 1:
         raise TacitError(f"users is {users}; it must be at least 1.")
+    if mechanism == "gaussian":
+        require_delta(delta, users)
