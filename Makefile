@@ -13,7 +13,7 @@ FLOWER_TESTS := tests/flower tests/deployment tests/node/test_scorers.py src/tac
 # Tests start many processes: the first to read a module keeps its bytecode for the others, whatever the shell says.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: venv flower-venv demo deploy-demo test test-flower test-slow bench honest-table tune fusion-planted cold-planted attack-table attack-interactions attack-membership audit-privacy table-pfedrec table-fedrkg table-order table-recency order-figures table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations table-channel table-privacy poisoning table-papers-privacy scale lint clean
+.PHONY: venv flower-venv demo deploy-demo test test-flower test-slow bench honest-table tune fusion-planted cold-planted attack-table attack-interactions attack-membership audit-privacy table-pfedrec table-fedrkg table-order table-recency order-figures table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations table-channel table-privacy poisoning table-papers-privacy leaderboard scale lint clean
 
 venv: $(READY)
 
@@ -170,6 +170,10 @@ table-papers-privacy: $(READY)
 	$(TABLE) privacy-fedrkg
 	$(TABLE) privacy-fedmr
 	$(TABLE) privacy-mdifffr
+
+# Every system of `tacit list` with its default preset on five datasets (docs/study.md); go on with the same command.
+leaderboard: $(READY)
+	$(BIN)/python -m lab.leaderboard --budget $(BUDGET) --publish
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -25,6 +25,20 @@ COUNTS = {
     "lastfm-2k-10": (1269, 12322, 183415, 69279),
     "citeulike-a": (5551, 16980, 204986, 204986),
     "ninerec-ku": (204, 560, 3489, 3484),
+    "amazon-cards-2018": (458, 148, 2972, 2965),
+}
+# as the papers print them; the files are not at hand
+PRINTED = {
+    "ninerec-ku-raw": (2034, 5370, 18519),
+    "ninerec-ku-5": (204, 560, 3489),  # 3488 in print: the released file has one row more
+    "ninerec-food": (6549, 1579, 39740),
+    "ninerec-food-5": (5990, 1125, 36482),
+    "ninerec-dance": (10715, 2307, 83392),
+    "ninerec-dance-5": (10231, 1676, 80086),
+    "ninerec-movie": (16525, 3509, 115576),
+    "ninerec-movie-5": (15908, 2528, 111091),
+    "amazon-beauty": (253, 356, 2535),
+    "amazon-cards": (377, 129, 2429),
 }
 
 
@@ -42,9 +56,8 @@ def u_data(root: Path) -> None:
 
 
 def test_every_source_has_its_counts() -> None:
-    assert {name: tuple(source.statistics.values()) for name, source in SOURCES.items()} == {
-        name: counts[:3] for name, counts in COUNTS.items()
-    }
+    known = {name: counts[:3] for name, counts in COUNTS.items()} | PRINTED
+    assert {name: tuple(s.statistics.values()) for name, s in SOURCES.items()} == known
 
 
 @needs_data

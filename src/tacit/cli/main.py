@@ -20,6 +20,7 @@ from tacit.cli.demo import demo
 from tacit.cli.doctor import doctor
 from tacit.cli.encode import encode
 from tacit.cli.evaluate import evaluate
+from tacit.cli.leaderboard import leaderboard
 from tacit.cli.listing import list_names
 from tacit.cli.output import one_sentence
 from tacit.cli.recommend import recommend
@@ -53,6 +54,7 @@ app.add_typer(privacy.app, name="privacy")
 app.add_typer(node.app, name="node")
 app.add_typer(deploy.app, name="deploy")
 app.command("sweep")(sweep)
+app.command("leaderboard")(leaderboard)
 app.command("analyse")(analyse)
 app.add_typer(data.app, name="data")
 app.command("encode")(encode)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING
 import polars as pl
 
 from tacit.content.encoders import Modality
+from tacit.data.readers.amazon import is_amazon_items, read_amazon_items
 from tacit.data.readers.build import ids_of, plain
+from tacit.data.readers.ninerec import is_ninerec_items, read_ninerec_items
 from tacit.data.readers.parquet_file import is_parquet, read_parquet
 from tacit.data.readers.text_file import read_text_table
 from tacit.errors import TacitError, nearest, shown
@@ -47,6 +49,7 @@ def read_items(
     optional: Sequence[str] = (),
 ) -> Items:
     """Read a CSV, TSV (also gzipped) or Parquet file of items; `optional` columns where they are.
+    Item files of NineRec and of Amazon reviews are read as published: item_id, title and more.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -58,8 +61,7 @@ def read_items(
     refuse_special(path)
     if not path.is_file():
         raise TacitError(f"There is no file of items at {str(path)!r}; give a CSV or Parquet file.")
-    parquet = is_parquet(path) or path.suffix.lower() == ".parquet"
-    frame = read_parquet(path) if parquet else read_text_table(path)
+    frame = _frame(path)
     chosen = id_column or next((one for one in frame.columns if plain(one) == "itemid"), ID_COLUMN)
     for name in (chosen, *columns):
         if name not in frame.columns:
@@ -74,6 +76,15 @@ def read_items(
     there = [name for name in optional if name in frame.columns]
     read = dict.fromkeys((*columns, *there))
     return Items(ids, {name: _texts(frame[name], path) for name in read})
+
+
+def _frame(path: Path) -> pl.DataFrame:
+    if is_ninerec_items(path):
+        return read_ninerec_items(path)
+    if is_amazon_items(path):
+        return read_amazon_items(path)
+    parquet = is_parquet(path) or path.suffix.lower() == ".parquet"
+    return read_parquet(path) if parquet else read_text_table(path)
 
 
 def _refuse_odd_ids(ids: tuple[str, ...], column: str, path: Path) -> None:

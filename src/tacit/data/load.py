@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -108,9 +109,9 @@ def find_source(source: Source, data_dir: str | Path | None = None) -> Path:
         raise TacitError(f"The dataset {source.name!r} is made by a function and has no files.")
     chosen = data_dir if data_dir is not None else os.environ.get("TACIT_DATA")
     roots = [Path(chosen).expanduser()] if chosen else []
-    for root in (*roots, cache_dir()):
-        if (root / source.folder).is_dir():
-            return root / source.folder
+    for root, name in product((*roots, cache_dir()), source.folders):
+        if (root / name).is_dir():
+            return root / name
     raise TacitError(how_to_get(source))
 
 
@@ -121,10 +122,11 @@ def how_to_get(source: Source) -> str:
     True
     """
     place = str(cache_dir() / source.folder)
+    folders = " or ".join(repr(name) for name in source.folders)
     return (
         f"The files of {source.name!r} are not here: get them from their owner "
         f"({source.owner_page}) and put {source.files_expected} into {place!r}, or "
-        f"into {source.folder!r} under the folder that TACIT_DATA names ({source.licence})."
+        f"into {folders} under the folder that TACIT_DATA names ({source.licence})."
     )
 
 

@@ -136,6 +136,26 @@ class Duplicates:
         return _keep(dataset, first_N, rule)
 
 
+@dataclass(frozen=True)
+class DistinctRows:
+    """Of rows with the same user, item and time the first stays; other repeats are left alone.
+
+    >>> ids = (["a", "a", "a"], ["x", "x", "x"])
+    >>> thrice = Dataset("thrice", Interactions.from_ids(*ids, time=[5, 5, 6]))
+    >>> DistinctRows().apply(thrice).interactions.time_N.tolist()
+    [5, 6]
+    """
+
+    def apply(self, dataset: Dataset) -> Dataset:
+        rows = dataset.interactions
+        time_N = np.zeros(len(rows), np.int64) if rows.time_N is None else rows.time_N
+        whole_N3 = np.stack([rows.user_N, rows.item_N, time_N], axis=1)
+        _, first = np.unique(whole_N3, axis=0, return_index=True)
+        kept_N = np.zeros(len(rows), dtype=bool)
+        kept_N[first] = True
+        return _keep(dataset, kept_N, "one row for each user, item and time")
+
+
 def first_of_pair(interactions: Interactions) -> np.ndarray:
     """Mask of the rows that are the earliest of their (user, item) pair.
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from tacit.data.dataset import Dataset
 from tacit.data.readers.build import NO_QUIRKS, Quirks
-from tacit.data.rules import KCore, MinUser, PositiveRating, Rule
+from tacit.data.rules import DistinctRows, KCore, MinUser, PositiveRating, Rule
 from tacit.errors import TacitError, shown
 from tacit.names import Names
 
@@ -43,6 +43,12 @@ class Source:
     raw_columns: Mapping[str, str] = field(default_factory=dict)  # its columns
     cold_split: str | None = None  # a published split of its items, beside the interactions
     load: Callable[[], Dataset] | None = None  # makes the dataset, where no file is to be read
+    owner_folder: str | None = None  # what the owner's archive calls the folder
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Where its files may lie, below a folder of datasets."""
+        return (self.folder,) if self.owner_folder is None else (self.folder, self.owner_folder)
 
 
 # MovieLens 100K.
@@ -219,6 +225,88 @@ NINEREC_KU = Source(
 )
 
 
+# NineRec's own files: as MDiffFR uses them (all rows), and as FedMR and FedVLR do (a 5-core).
+
+
+def _ninerec(name: str, title: str, published: str, counts: tuple[int, int, int]) -> Source:
+    return Source(
+        name=name,
+        title=f"NineRec {title}, as published",
+        folder=name,
+        rules=(),
+        licence=NINEREC_KU.licence,
+        owner_page=f"{NINEREC_KU.owner_page}, downstream datasets",
+        files_expected=f"{published}_pair.csv and {published}_item.csv",
+        statistics=dict(zip(("users", "items", "interactions"), counts, strict=True)),
+        owner_folder=published,
+        notes=(
+            "This reader was made from the published description and from scripts that read these "
+            "files, and was not tried on the files themselves; counts are those of the papers.",
+        ),
+    )
+
+
+def _core_of_5(source: Source, counts: tuple[int, int, int]) -> Source:
+    """As the code of FedMR and FedVLR filters: equal rows once, then a 5-core of both sides."""
+    return replace(
+        source,
+        name=f"{source.name.removesuffix('-raw')}-5",
+        title=f"{source.title}, then a 5-core",
+        rules=(DistinctRows(), KCore(5)),
+        statistics=dict(zip(("users", "items", "interactions"), counts, strict=True)),
+    )
+
+
+NINEREC_KU_RAW = _ninerec("ninerec-ku-raw", "KU", "KU", (2034, 5370, 18519))
+NINEREC_FOOD = _ninerec("ninerec-food", "Food", "Bili_Food", (6549, 1579, 39740))
+NINEREC_DANCE = _ninerec("ninerec-dance", "Dance", "Bili_Dance", (10715, 2307, 83392))
+NINEREC_MOVIE = _ninerec("ninerec-movie", "Movie", "Bili_Movie", (16525, 3509, 115576))
+NINEREC_KU_5 = _core_of_5(NINEREC_KU_RAW, (204, 560, 3489))
+NINEREC_FOOD_5 = _core_of_5(NINEREC_FOOD, (5990, 1125, 36482))
+NINEREC_DANCE_5 = _core_of_5(NINEREC_DANCE, (10231, 1676, 80086))
+NINEREC_MOVIE_5 = _core_of_5(NINEREC_MOVIE, (15908, 2528, 111091))
+
+
+# Amazon reviews of 2023 as FedVLR uses them, and gift cards of 2018 as published.
+
+AMAZON_BEAUTY = Source(
+    name="amazon-beauty",
+    title="Amazon All Beauty 2023, 5-core",
+    folder="amazon-beauty",
+    rules=(DistinctRows(), KCore(5)),
+    licence="Amazon review data: research use",
+    owner_page="Julian McAuley's group at UC San Diego, Amazon Reviews 2023, All_Beauty",
+    files_expected="All_Beauty.jsonl and meta_All_Beauty.jsonl (also .gz)",
+    statistics={"users": 253, "items": 356, "interactions": 2535},
+    notes=(
+        "FedVLR does not say whether an item is a product (parent_asin) or a variant of it (asin); "
+        "here it is the product. This was not tried on the published file.",
+    ),
+)
+
+AMAZON_CARDS = replace(
+    AMAZON_BEAUTY,
+    name="amazon-cards",
+    title="Amazon Gift Cards 2023, 5-core",
+    folder="amazon-cards",
+    owner_page="Julian McAuley's group at UC San Diego, Amazon Reviews 2023, Gift_Cards",
+    files_expected="Gift_Cards.jsonl and meta_Gift_Cards.jsonl (also .gz)",
+    statistics={"users": 377, "items": 129, "interactions": 2429},
+)
+
+AMAZON_CARDS_2018 = Source(
+    name="amazon-cards-2018",
+    title="Amazon Gift Cards 2018, 5-core as published",
+    folder="amazon-giftcards-2018-5core",
+    rules=(),
+    licence="Amazon review data: research use",
+    owner_page="Julian McAuley's group at UC San Diego, Amazon review data (2018), Gift Cards",
+    files_expected="Gift_Cards_5.json and meta_Gift_Cards.json (also .gz)",
+    statistics={"users": 458, "items": 148, "interactions": 2972},
+    notes=("Times have day precision, so many users have several latest items.",),
+)
+
+
 # The names that `--data` takes besides that of the synthetic dataset. A user's module adds to them:
 # a source, or a function that returns a dataset.
 
@@ -273,6 +361,17 @@ SOURCES: Names[Source] = Names(
             LASTFM_2K_10,
             CITEULIKE_A,
             NINEREC_KU,
+            NINEREC_KU_RAW,
+            NINEREC_KU_5,
+            NINEREC_FOOD,
+            NINEREC_FOOD_5,
+            NINEREC_DANCE,
+            NINEREC_DANCE_5,
+            NINEREC_MOVIE,
+            NINEREC_MOVIE_5,
+            AMAZON_BEAUTY,
+            AMAZON_CARDS,
+            AMAZON_CARDS_2018,
         )
     },
 )

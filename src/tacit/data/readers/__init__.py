@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tacit.data.dataset import Dataset
-from tacit.data.readers import folders, published, table
+from tacit.data.readers import amazon, folders, ninerec, published, table
 from tacit.data.readers.build import NO_QUIRKS, ROLES, Quirks, parse_columns
 from tacit.data.readers.features import read_modalities
 from tacit.data.readers.table import from_frame
@@ -23,7 +23,7 @@ class Reader:
     """One format: what it is, whether a path is in it, and how to read that path.
 
     >>> list(READERS)
-    ['native', 'recbole', 'mmrec', 'movielens', 'ninerec', 'citeulike', 'table']
+    ['native', 'recbole', 'mmrec', 'movielens', 'ninerec', 'amazon', 'citeulike', 'table']
     """
 
     title: str
@@ -50,7 +50,10 @@ READERS: dict[str, Reader] = {
     "movielens": Reader(
         "u.data, ratings.dat or ratings.csv", published.matches_movielens, published.read_movielens
     ),
-    "ninerec": Reader("NineRec X_pair.csv", published.matches_ninerec, published.read_ninerec),
+    "ninerec": Reader("NineRec X_pair.csv", ninerec.matches_ninerec, ninerec.read_ninerec),
+    "amazon": Reader(
+        "Amazon reviews in JSON lines (2023, 2018)", amazon.matches_amazon, amazon.read_amazon
+    ),
     "citeulike": Reader(
         "CiteULike users.dat", published.matches_citeulike, published.read_citeulike
     ),

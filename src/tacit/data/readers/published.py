@@ -1,6 +1,4 @@
-"""Datasets as their authors publish them: MovieLens, NineRec, CiteULike-a, and published item
-splits.
-"""
+"""Datasets as their authors publish them: MovieLens, CiteULike-a, and published item splits."""
 
 from __future__ import annotations
 
@@ -15,7 +13,7 @@ from tacit.data.readers.build import NO_QUIRKS, Quirks, ids_of, interactions_fro
 from tacit.data.readers.features import texts_from
 from tacit.data.readers.parquet_file import read_parquet
 from tacit.data.readers.text_file import first_line, read_bytes, read_text_table
-from tacit.errors import TacitError, argument, listed, shown
+from tacit.errors import TacitError, argument, shown
 
 # MovieLens as GroupLens publishes it: `u.data`, `ratings.dat` or `ratings.csv`, with titles.
 
@@ -64,59 +62,6 @@ def _titles(file: Path, items: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
     if headed:
         frame = frame.rename(dict(zip(frame.columns, names, strict=False)))
     return texts_from(frame.select(names), "item_id", items)
-
-
-# NineRec: `X_pair.csv` (user, item, timestamp) and `X_item.csv` (id, titles in zh and en).
-
-_PAIR = "_pair.csv"
-
-
-def matches_ninerec(path: Path) -> bool:
-    """Whether the path is an `X_pair.csv`, or a folder that holds one."""
-    if path.is_dir():
-        return any(path.glob(f"*{_PAIR}"))
-    return path.name.endswith(_PAIR)
-
-
-def read_ninerec(
-    path: Path,
-    columns: Mapping[str, str] | None = None,
-    name: str | None = None,
-    quirks: Quirks = NO_QUIRKS,
-) -> Dataset:
-    """Interactions, and both titles where the item file lies next to them."""
-    file = _pair_file(path)
-    # Copies with and without a header are about; a header's third field is no number.
-    headed = not first_line(file).split(",")[-1].strip().lstrip("-").replace(".", "", 1).isdigit()
-    frame = read_text_table(file, names=None if headed else ("user", "item", "timestamp"))
-    interactions = interactions_from(frame, columns, str(file), quirks)
-    stem = file.name.removesuffix(_PAIR)
-    texts = _ninerec_titles(file.parent / f"{stem}_item.csv", interactions.items)
-    return Dataset(name=name or stem, interactions=interactions, texts=texts)
-
-
-def _pair_file(path: Path) -> Path:
-    if not path.is_dir():
-        return path
-    files = sorted(path.glob(f"*{_PAIR}"))
-    if len(files) > 1:
-        raise TacitError(
-            f"{str(path)!r} holds several datasets ({listed(file.name for file in files)}); "
-            "name one of these files."
-        )
-    return files[0]
-
-
-def _ninerec_titles(file: Path, items: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-    if not file.is_file():
-        return {}
-    frame = read_text_table(file, names=("item_id", "zh", "en"))
-    frame = frame.select(
-        "item_id", pl.coalesce("en", "zh").alias("title"), pl.col("zh").alias("title_zh")
-    )
-    return texts_from(
-        frame, "item_id", items
-    )  # a header, if there is one, is no item and drops out
 
 
 # CiteULike-a as published: line u of `users.dat` is a count, then the articles of user u.
