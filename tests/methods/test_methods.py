@@ -279,6 +279,14 @@ class TestPureSvd(MethodTests):
     name = "pure_svd"
 
 
+class TestEdlae(MethodTests):
+    name = "edlae"
+
+
+class TestSlim(MethodTests):
+    name = "slim"
+
+
 class TestMF(MethodTests):
     name = "mf"
 

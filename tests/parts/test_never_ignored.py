@@ -253,7 +253,7 @@ ELSEWHERE = {
         "test_methods_never_ignored.py: central methods",
     ),
     **dict.fromkeys(
-        ("markov", "slist"),
+        ("edlae", "slim", "markov", "slist"),
         "test_methods_never_ignored.py: central methods",
     ),
     **dict.fromkeys(

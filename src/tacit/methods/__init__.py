@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from tacit.methods.feddae import FedDAE as FedDAE
     from tacit.methods.fednext import FedNext as FedNext
     from tacit.methods.fedpergnn import FedPerGNN as FedPerGNN
+    from tacit.methods.linear_references import Edlae as Edlae
+    from tacit.methods.linear_references import Slim as Slim
     from tacit.methods.metamf import MetaMF as MetaMF
     from tacit.methods.order_references import Markov as Markov
     from tacit.methods.order_references import Slist as Slist
@@ -68,6 +70,7 @@ WHERE = {
     **dict.fromkeys(("FedPop", "local_only"), "controls"),
     **dict.fromkeys(("fcf", "fedavg", "fedmf", "fedncf", "fedneumf", "fedrecon"), "factorisation"),
     **dict.fromkeys(("cofedrec", "fedrap", "gpfedrec"), "personal_tables"),
+    **dict.fromkeys(("Edlae", "Slim"), "linear_references"),
     **dict.fromkeys(("Markov", "Slist"), "order_references"),
     **dict.fromkeys(("Gru4Rec", "SasRec"), "sequence_models"),
 }

@@ -56,6 +56,16 @@ def history_rows(histories: Sequence[History], n_items: int) -> np.ndarray:
     return row_BI
 
 
+def require_grid(name: str, values: tuple[float, ...], most: float | None = None) -> None:
+    """Refuse a grid that is empty, or has a value that is not above 0 and at most `most`.
+
+    >>> require_grid("ridges", (1.0, 10.0))
+    """
+    if not values or min(values) <= 0 or (most is not None and max(values) > most):
+        upper = "" if most is None else f" and at most {most:g}"
+        raise TacitError(f"{name} are {values}; give at least one, all above 0{upper}.")
+
+
 @dataclass(frozen=True, eq=False)
 class ItemToItem:
     weight_II: np.ndarray
