@@ -279,6 +279,14 @@ class TestPureSvd(MethodTests):
     name = "pure_svd"
 
 
+class TestIals(MethodTests):
+    name = "ials"
+    checkerboard_rounds = 12
+    checkerboard_sets = ("dim=8",)
+    noise_rounds = 8
+    noise_sets = ("dim=16",)
+
+
 class TestEdlae(MethodTests):
     name = "edlae"
 

@@ -34,6 +34,7 @@ BUILT_IN = {
     "tacit.methods.private_spectrum": ("private_spectrum",),
     "tacit.methods.dpals": ("dpals",),
     "tacit.methods.central_trained": ("mf", "ncf", "neumf"),
+    "tacit.methods.ials": ("ials",),
     "tacit.methods.linear_references": ("edlae", "slim"),
     "tacit.methods.order_references": ("markov", "slist"),
     "tacit.methods.sequence_models": ("sasrec", "gru4rec"),

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from tacit.methods.feddae import FedDAE as FedDAE
     from tacit.methods.fednext import FedNext as FedNext
     from tacit.methods.fedpergnn import FedPerGNN as FedPerGNN
+    from tacit.methods.ials import Ials as Ials
     from tacit.methods.linear_references import Edlae as Edlae
     from tacit.methods.linear_references import Slim as Slim
     from tacit.methods.metamf import MetaMF as MetaMF
@@ -61,6 +62,7 @@ WHERE = {
     "FedDAE": "feddae",
     "FedNext": "fednext",
     "FedPerGNN": "fedpergnn",
+    "Ials": "ials",
     "MetaMF": "metamf",
     **dict.fromkeys(("Mf", "Ncf", "NeuMf"), "central_trained"),
     **dict.fromkeys(("Ease", "FedEase", "FedSpectral", "PureSvd"), "closed_forms"),
