@@ -11,7 +11,8 @@ from tacit.data.split import split_dataset
 from tacit.data.views import History, Lists, TrainView
 from tacit.errors import TacitError
 from tacit.experiment.resolve import resolve
-from tacit.methods.closed_forms import Ease, train_matrix
+from tacit.methods.closed_forms import Ease
+from tacit.methods.item_to_item import train_matrix
 from tacit.methods.linear_references import Edlae, Slim, SparseItemToItem
 from tacit.testing import ragged
 

@@ -364,6 +364,24 @@ class TestFedEase(CustomTests):
     noise_rounds = 8
 
 
+class TestScaledFedEase(CustomTests):
+    name = "fedease"
+    engine_sets = ("row_power=0.25", "dropout=0.3", "column_power=0.2")
+    checkerboard_rounds = 8
+    checkerboard_sets = engine_sets
+    noise_rounds = 8
+    noise_sets = engine_sets
+
+
+class TestScaledFedSpectral(CustomTests):
+    name = "fedspectral"
+    engine_sets = ("width=4", "row_power=0.5", "degree_power=0.5")
+    checkerboard_rounds = 10
+    checkerboard_sets = ("width=2", "row_power=0.5", "degree_power=0.5")
+    noise_rounds = 10
+    noise_sets = ("row_power=0.5", "degree_power=0.5")
+
+
 class TestFedPop(CustomTests):
     name = "fedpop"
     learns = False

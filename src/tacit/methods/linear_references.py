@@ -20,8 +20,8 @@ from tacit.core.registry import register
 from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
 from tacit.memory import require_memory
-from tacit.methods.closed_forms import ItemToItem, require_grid, train_matrix
 from tacit.methods.entry import METHODS, Entry
+from tacit.methods.item_to_item import ItemToItem, require_grid, train_matrix
 
 # EDLAE (Steck, "Autoencoders that don't overfit towards the Identity", NeurIPS 2020), full rank.
 #

@@ -17,8 +17,8 @@ from tacit.core.registry import register
 from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
 from tacit.memory import require_memory
-from tacit.methods.closed_forms import ItemToItem, require_grid
 from tacit.methods.entry import METHODS, Entry
+from tacit.methods.item_to_item import ItemToItem, require_grid
 
 # A first-order Markov chain: what comes next is counted for the last item, and nothing else of a
 # history is looked at.
