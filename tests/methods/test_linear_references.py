@@ -5,15 +5,20 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.optimize
+import torch
 
+from tacit.core.algorithm import Bound
+from tacit.core.types import Task
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import History, Lists, TrainView
+from tacit.engines.custom import CustomEngine
+from tacit.engines.participation import Participation
 from tacit.errors import TacitError
 from tacit.experiment.resolve import resolve
-from tacit.methods.closed_forms import Ease
+from tacit.methods.closed_forms import Ease, FedEase
 from tacit.methods.item_to_item import train_matrix
-from tacit.methods.linear_references import Edlae, Slim, SparseItemToItem
+from tacit.methods.linear_references import Edlae, FedSlim, Slim, SparseItemToItem
 from tacit.testing import ragged
 
 KEY = np.zeros(1, np.uint64)
@@ -139,3 +144,44 @@ def test_bad_grids_are_one_sentence() -> None:
     ):
         with pytest.raises(TacitError, match=said):
             resolve(name, sets=[setting])
+
+
+# SLIM from one sum.
+
+
+def played(method: FedSlim, train: TrainView, rounds: int = 1) -> dict[str, torch.Tensor]:
+    algorithm, engine = method.algorithm(Task.of(train)), CustomEngine(torch.float64, 7)
+    state = engine.start(algorithm, train, seed=0)
+    for number in range(1, rounds + 1):
+        engine.round(algorithm, train, state, Participation().draw(train, 0, number), seed=0)
+    return state.shared
+
+
+def test_every_round_of_fedslim_is_slim_with_the_next_setting() -> None:
+    train = split_dataset(ragged(), CLEAN).train
+    grid = {"ridges": (1.0, 5.0), "lassos": (0.1, 1.5)}
+    for setting in range(4):
+        expected_II = Slim(**grid).fit(train, setting, 0).weight_II.toarray()
+        found_II = played(FedSlim(**grid), train, setting + 1)["weight"].numpy()
+        assert expected_II.any()
+        assert np.allclose(found_II, expected_II, atol=1e-12)
+
+
+def test_fedslim_with_shorter_rows_and_columns_by_hand() -> None:
+    """{0, 1} and {0}: with a row power of 1/2 the Gram matrix is [[1.5, 0.5], [0.5, 0.5]]. A lasso
+    of 0.1 and a ridge of 0.5 leave 0.4 / 2 and 0.4 / 1; columns are then over their counts."""
+    method = FedSlim(ridges=(0.5,), lassos=(0.1,), row_power=0.5, column_power=1.0)
+    weight_II = played(method, TWO)["weight"]
+    assert np.allclose(weight_II.numpy(), [[0, 0.2 / 0.5], [0.4 / 1.5, 0]])
+
+
+def test_fedslim_asks_for_what_fedease_asks_for() -> None:
+    train = split_dataset(ragged(), CLEAN).train
+    slim, ease = (kind().algorithm(Task.of(train)) for kind in (FedSlim, FedEase))
+    assert slim.releases(8) == ease.releases(8) == 1
+    assert slim.uploads == ease.uploads
+    assert torch.equal(played(FedSlim(), train)["gram"], played(FedEase(), train)["gram"])  # type: ignore[arg-type]
+    assert FedSlim(row_power=0.5).algorithm(Task.of(train)).bound == Bound(2, 1.0)
+    assert slim.bound is None
+    with pytest.raises(TacitError, match="private"):
+        resolve("fedslim", plugins=["private"])

@@ -382,6 +382,13 @@ class TestScaledFedSpectral(CustomTests):
     noise_sets = ("row_power=0.5", "degree_power=0.5")
 
 
+class TestFedSlim(CustomTests):
+    name = "fedslim"
+    engine_sets = ("row_power=0.25", "column_power=0.2")
+    checkerboard_rounds = 6
+    noise_rounds = 6
+
+
 class TestFedPop(CustomTests):
     name = "fedpop"
     learns = False

@@ -241,7 +241,7 @@ ELSEWHERE = {
         "test_methods_never_ignored.py: custom algorithms",
     ),
     **dict.fromkeys(
-        ("fedpop", "dpals", "private_pairs", "private_spectrum"),
+        ("fedpop", "dpals", "private_pairs", "private_spectrum", "fedslim"),
         "test_methods_never_ignored.py: custom algorithms",
     ),
     "recency": "tests/core/test_recency.py: weights of one's own",

@@ -35,7 +35,7 @@ BUILT_IN = {
     "tacit.methods.dpals": ("dpals",),
     "tacit.methods.central_trained": ("mf", "ncf", "neumf"),
     "tacit.methods.ials": ("ials",),
-    "tacit.methods.linear_references": ("edlae", "slim"),
+    "tacit.methods.linear_references": ("edlae", "slim", "fedslim"),
     "tacit.methods.order_references": ("markov", "slist"),
     "tacit.methods.sequence_models": ("sasrec", "gru4rec"),
     "tacit.methods.fcf_als": ("fcf_als",),

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from tacit.methods.fedpergnn import FedPerGNN as FedPerGNN
     from tacit.methods.ials import Ials as Ials
     from tacit.methods.linear_references import Edlae as Edlae
+    from tacit.methods.linear_references import FedSlim as FedSlim
     from tacit.methods.linear_references import Slim as Slim
     from tacit.methods.metamf import MetaMF as MetaMF
     from tacit.methods.order_references import Markov as Markov
@@ -72,7 +73,7 @@ WHERE = {
     **dict.fromkeys(("FedPop", "local_only"), "controls"),
     **dict.fromkeys(("fcf", "fedavg", "fedmf", "fedncf", "fedneumf", "fedrecon"), "factorisation"),
     **dict.fromkeys(("cofedrec", "fedrap", "gpfedrec"), "personal_tables"),
-    **dict.fromkeys(("Edlae", "Slim"), "linear_references"),
+    **dict.fromkeys(("Edlae", "FedSlim", "Slim"), "linear_references"),
     **dict.fromkeys(("Markov", "Slist"), "order_references"),
     **dict.fromkeys(("Gru4Rec", "SasRec"), "sequence_models"),
 }

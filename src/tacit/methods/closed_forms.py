@@ -178,42 +178,14 @@ PRIVATE_EASE: dict[str, Any] = {
 PRIVATE_LAST = 100
 
 
-@register("fedease")
-@dataclass(frozen=True)
-class FedEase(CustomMethod):
-    """EASE over a one-shot Gram sum, with a grid of ridge penalties.
-
-    >>> [FedEase().sends(round_number) for round_number in (1, 2, 3)]
-    [True, False, False]
-    """
-
-    ridges: tuple[float, ...] = Ease().ridges
-    recency: Recency | None = None
-    scale: Literal["none", "norm"] = added_later("none")
-    privacy: PrivacyRequest | None = None
-    row_power: float = added_later(0.0)
-    dropout: float = added_later(0.0)
-    column_power: float = added_later(0.0)
-
-    def __post_init__(self) -> None:
-        require_grid("ridges", self.ridges)
-        _require_one_scale(self.scale, self.row_power)
-        _ = self.scaling
+class PairSums(CustomMethod):
+    """What methods share whose server learns from one sum of x xᵀ over clients, and whose clients
+    rank with their row times a table of weights. A method adds the step from one to the other."""
 
     @property
     def scaling(self) -> Scaling:
-        row_power = 0.5 if self.scale == "norm" else self.row_power
-        return Scaling(row_power, self.dropout, self.column_power)
-
-    @property
-    def settings_tried(self) -> int:
-        return len(self.ridges)
-
-    def protected(self, request: PrivacyRequest) -> PrivatePairs:
-        """All pairs from one noisy release; with recency a client speaks of its latest items."""
-        last = None if self.recency is None else PRIVATE_LAST
-        kept = carried_over(self, PrivatePairs)
-        return PrivatePairs(**(PRIVATE_EASE | kept), last=last, privacy=request)
+        """How much rows and columns count."""
+        raise NotImplementedError
 
     @property
     def bound(self) -> Bound | None:
@@ -247,6 +219,65 @@ class FedEase(CustomMethod):
     def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
         return upload
 
+    def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
+        return train_row(data, len(received[WEIGHT])) @ received[WEIGHT]
+
+    def contributions(self, received: Params, data: ClientData) -> Tensor:
+        return data.real_H[:, None] * received[WEIGHT][data.history_H]
+
+    def interpretation(self) -> list[str]:
+        counts = "how many clients have each pair of items"
+        if self.scaling.row_power:
+            norm = self.scaling.row_power == 0.5
+            counts += f", each client scaled {'to norm 1' if norm else 'by its length'}"
+        return [
+            f"only the sum of the uploads is used: under secure aggregation the server reads "
+            f"{counts}, and no client's own pairs",
+            "without secure aggregation it reads a client's history in full",
+        ]
+
+
+@register("fedease")
+@dataclass(frozen=True)
+class FedEase(PairSums):
+    """EASE over a one-shot Gram sum, with a grid of ridge penalties.
+
+    >>> [FedEase().sends(round_number) for round_number in (1, 2, 3)]
+    [True, False, False]
+    """
+
+    ridges: tuple[float, ...] = Ease().ridges
+    recency: Recency | None = None
+    scale: Literal["none", "norm"] = added_later("none")
+    privacy: PrivacyRequest | None = None
+    row_power: float = added_later(0.0)
+    dropout: float = added_later(0.0)
+    column_power: float = added_later(0.0)
+
+    # said again: what a class vouches for stands in the class itself (`core/capabilities.py`)
+    bound, update, absorb = PairSums.bound, PairSums.update, PairSums.absorb
+    score, contributions = PairSums.score, PairSums.contributions
+
+    def __post_init__(self) -> None:
+        require_grid("ridges", self.ridges)
+        _require_one_scale(self.scale, self.row_power)
+        _ = self.scaling
+
+    @property
+    def scaling(self) -> Scaling:
+        row_power = 0.5 if self.scale == "norm" else self.row_power
+        return Scaling(row_power, self.dropout, self.column_power)
+
+    @property
+    def settings_tried(self) -> int:
+        return len(self.ridges)
+
+    def protected(self, request: PrivacyRequest) -> PrivatePairs:
+        """All pairs from one noisy release; with recency a client speaks of its latest items."""
+        last = None if self.recency is None else PRIVATE_LAST
+        kept = carried_over(self, PrivatePairs)
+        return PrivatePairs(**(PRIVATE_EASE | kept), last=last, privacy=request)
+
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
         gram_II = total.get(GRAM, shared[GRAM])
         require_memory(
@@ -259,24 +290,6 @@ class FedEase(CustomMethod):
         inverse_II = torch.linalg.inv(gram_II + torch.diag(self.scaling.penalty(count_I, ridge)))
         weight_II = (-inverse_II / inverse_II.diagonal()).fill_diagonal_(0.0)
         return {GRAM: gram_II, WEIGHT: self.scaling.of_columns(weight_II, count_I)}
-
-    def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
-        return train_row(data, len(received[WEIGHT])) @ received[WEIGHT]
-
-    def contributions(self, received: Params, data: ClientData) -> Tensor:
-        return data.real_H[:, None] * received[WEIGHT][data.history_H]
-
-    def interpretation(self) -> list[str]:
-        counts = "how many clients have each pair of items"
-        if self.scale == "norm":
-            counts += ", each client scaled to norm 1"
-        elif self.row_power:
-            counts += ", each client scaled by its length"
-        return [
-            f"only the sum of the uploads is used: under secure aggregation the server reads "
-            f"{counts}, and no client's own pairs",
-            "without secure aggregation it reads a client's history in full",
-        ]
 
 
 def _require_one_scale(scale: str, row_power: float) -> None:

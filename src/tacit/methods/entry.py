@@ -37,7 +37,7 @@ BUILT_IN = {
     "tacit.methods.fednext": ("fednext",),
     "tacit.methods.central_trained": ("mf", "ncf", "neumf"),
     "tacit.methods.ials": ("ials",),
-    "tacit.methods.linear_references": ("edlae", "slim"),
+    "tacit.methods.linear_references": ("edlae", "slim", "fedslim"),
     "tacit.methods.order_references": ("markov", "slist"),
     "tacit.methods.sequence_models": ("gru4rec", "sasrec"),
 }
