@@ -279,6 +279,20 @@ class TestPureSvd(MethodTests):
     name = "pure_svd"
 
 
+class TestBprMf(MethodTests):
+    name = "bprmf"
+    checkerboard_rounds = 60
+    noise_rounds = 10
+
+
+class TestLightGcn(MethodTests):
+    name = "lightgcn"
+    checkerboard_rounds = 30
+    checkerboard_sets = ("dim=16", "batch=256", "optimiser.rate=0.01")
+    noise_rounds = 5
+    noise_sets = ("dim=16",)
+
+
 class TestIals(MethodTests):
     name = "ials"
     checkerboard_rounds = 12

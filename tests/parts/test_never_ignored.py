@@ -247,6 +247,7 @@ ELSEWHERE = {
     "recency": "tests/core/test_recency.py: weights of one's own",
     "quantile_clip": "tests/core/test_protection.py: it stands in no method, a claim brings it",
     **dict.fromkeys(("mf", "ncf", "neumf"), "test_methods_never_ignored.py: models of pairs"),
+    **dict.fromkeys(("bprmf", "lightgcn"), "tests/methods/test_pairwise_references.py"),
     "ials": "tests/methods/test_ials.py: a way to solve of one's own",
     **dict.fromkeys(("sasrec", "gru4rec"), "test_methods_never_ignored.py: models of sequences"),
     **dict.fromkeys(

@@ -34,6 +34,7 @@ BUILT_IN = {
     "tacit.methods.private_spectrum": ("private_spectrum",),
     "tacit.methods.dpals": ("dpals",),
     "tacit.methods.central_trained": ("mf", "ncf", "neumf"),
+    "tacit.methods.pairwise_references": ("bprmf", "lightgcn"),
     "tacit.methods.ials": ("ials",),
     "tacit.methods.linear_references": ("edlae", "slim", "fedslim"),
     "tacit.methods.order_references": ("markov", "slist"),

@@ -51,6 +51,8 @@ if TYPE_CHECKING:
     from tacit.methods.metamf import MetaMF as MetaMF
     from tacit.methods.order_references import Markov as Markov
     from tacit.methods.order_references import Slist as Slist
+    from tacit.methods.pairwise_references import BprMf as BprMf
+    from tacit.methods.pairwise_references import LightGcn as LightGcn
     from tacit.methods.personal_tables import cofedrec as cofedrec
     from tacit.methods.personal_tables import fedrap as fedrap
     from tacit.methods.personal_tables import gpfedrec as gpfedrec
@@ -75,6 +77,7 @@ WHERE = {
     **dict.fromkeys(("cofedrec", "fedrap", "gpfedrec"), "personal_tables"),
     **dict.fromkeys(("Edlae", "FedSlim", "Slim"), "linear_references"),
     **dict.fromkeys(("Markov", "Slist"), "order_references"),
+    **dict.fromkeys(("BprMf", "LightGcn"), "pairwise_references"),
     **dict.fromkeys(("Gru4Rec", "SasRec"), "sequence_models"),
 }
 
