@@ -20,7 +20,7 @@ from tacit.engines.newcomer import custom_newcomer_scores
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.methods import Ease, FcfAls, FedEase, FedSpectral, PureSvd, fedmf
-from tacit.methods.closed_forms import ItemToItem
+from tacit.methods.item_to_item import ItemToItem
 from tacit.testing.paths import assert_paths_agree, small_train
 
 TRAIN = small_train()

@@ -279,6 +279,36 @@ class TestPureSvd(MethodTests):
     name = "pure_svd"
 
 
+class TestBprMf(MethodTests):
+    name = "bprmf"
+    checkerboard_rounds = 60
+    noise_rounds = 10
+
+
+class TestLightGcn(MethodTests):
+    name = "lightgcn"
+    checkerboard_rounds = 30
+    checkerboard_sets = ("dim=16", "batch=256", "optimiser.rate=0.01")
+    noise_rounds = 5
+    noise_sets = ("dim=16",)
+
+
+class TestIals(MethodTests):
+    name = "ials"
+    checkerboard_rounds = 12
+    checkerboard_sets = ("dim=8",)
+    noise_rounds = 8
+    noise_sets = ("dim=16",)
+
+
+class TestEdlae(MethodTests):
+    name = "edlae"
+
+
+class TestSlim(MethodTests):
+    name = "slim"
+
+
 class TestMF(MethodTests):
     name = "mf"
 
@@ -346,6 +376,31 @@ class TestFedEase(CustomTests):
     name = "fedease"
     checkerboard_rounds = 8
     noise_rounds = 8
+
+
+class TestScaledFedEase(CustomTests):
+    name = "fedease"
+    engine_sets = ("row_power=0.25", "dropout=0.3", "column_power=0.2")
+    checkerboard_rounds = 8
+    checkerboard_sets = engine_sets
+    noise_rounds = 8
+    noise_sets = engine_sets
+
+
+class TestScaledFedSpectral(CustomTests):
+    name = "fedspectral"
+    engine_sets = ("width=4", "row_power=0.5", "degree_power=0.5")
+    checkerboard_rounds = 10
+    checkerboard_sets = ("width=2", "row_power=0.5", "degree_power=0.5")
+    noise_rounds = 10
+    noise_sets = ("row_power=0.5", "degree_power=0.5")
+
+
+class TestFedSlim(CustomTests):
+    name = "fedslim"
+    engine_sets = ("row_power=0.25", "column_power=0.2")
+    checkerboard_rounds = 6
+    noise_rounds = 6
 
 
 class TestFedPop(CustomTests):

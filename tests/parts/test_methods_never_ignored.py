@@ -282,7 +282,7 @@ def test_states_and_optimisers_of_a_sequence_model_are_never_ignored(name: str) 
     "name",
     [
         *("popularity", "random", "unseen_first", "ease", "pure_svd", "mean_profile"),
-        *("markov", "slist"),
+        *("edlae", "slim", "markov", "slist"),
     ],
 )
 def test_a_fit_of_a_central_subclass_is_ranked(name: str) -> None:

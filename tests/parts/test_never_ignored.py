@@ -241,19 +241,21 @@ ELSEWHERE = {
         "test_methods_never_ignored.py: custom algorithms",
     ),
     **dict.fromkeys(
-        ("fedpop", "dpals", "private_pairs", "private_spectrum"),
+        ("fedpop", "dpals", "private_pairs", "private_spectrum", "fedslim"),
         "test_methods_never_ignored.py: custom algorithms",
     ),
     "recency": "tests/core/test_recency.py: weights of one's own",
     "quantile_clip": "tests/core/test_protection.py: it stands in no method, a claim brings it",
     **dict.fromkeys(("mf", "ncf", "neumf"), "test_methods_never_ignored.py: models of pairs"),
+    **dict.fromkeys(("bprmf", "lightgcn"), "tests/methods/test_pairwise_references.py"),
+    "ials": "tests/methods/test_ials.py: a way to solve of one's own",
     **dict.fromkeys(("sasrec", "gru4rec"), "test_methods_never_ignored.py: models of sequences"),
     **dict.fromkeys(
         ("popularity", "random", "unseen_first", "ease", "pure_svd", "mean_profile"),
         "test_methods_never_ignored.py: central methods",
     ),
     **dict.fromkeys(
-        ("markov", "slist"),
+        ("edlae", "slim", "markov", "slist"),
         "test_methods_never_ignored.py: central methods",
     ),
     **dict.fromkeys(

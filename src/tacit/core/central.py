@@ -94,6 +94,7 @@ class TrainedCentralMethod:
     composed: ClassVar[None] = None
     privacy: ClassVar[None] = None  # the server sees every history
     runs_on_gpu: ClassVar[bool] = False
+    EPOCH_OF: ClassVar[str] = "mini-batches"  # what an epoch is made of, for people
 
     @property
     def reads_order(self) -> bool:
@@ -309,7 +310,8 @@ class EpochsAlgorithm(CentralAlgorithm):
     def path(self) -> str:  # type: ignore[override]
         kernel = self.method.kernel
         how = "batch after batch" if kernel is None else f"{kernel} kernel"
-        return f"central: an epoch of mini-batches is a round, all histories on the server ({how})"
+        of = f"central: an epoch of {self.method.EPOCH_OF} is a round"
+        return f"{of}, all histories on the server ({how})"
 
     def draws(self, exchange: Exchange) -> Draws:
         return Draws(self.method.sampling)

@@ -44,9 +44,15 @@ if TYPE_CHECKING:
     from tacit.methods.feddae import FedDAE as FedDAE
     from tacit.methods.fednext import FedNext as FedNext
     from tacit.methods.fedpergnn import FedPerGNN as FedPerGNN
+    from tacit.methods.ials import Ials as Ials
+    from tacit.methods.linear_references import Edlae as Edlae
+    from tacit.methods.linear_references import FedSlim as FedSlim
+    from tacit.methods.linear_references import Slim as Slim
     from tacit.methods.metamf import MetaMF as MetaMF
     from tacit.methods.order_references import Markov as Markov
     from tacit.methods.order_references import Slist as Slist
+    from tacit.methods.pairwise_references import BprMf as BprMf
+    from tacit.methods.pairwise_references import LightGcn as LightGcn
     from tacit.methods.personal_tables import cofedrec as cofedrec
     from tacit.methods.personal_tables import fedrap as fedrap
     from tacit.methods.personal_tables import gpfedrec as gpfedrec
@@ -59,6 +65,7 @@ WHERE = {
     "FedDAE": "feddae",
     "FedNext": "fednext",
     "FedPerGNN": "fedpergnn",
+    "Ials": "ials",
     "MetaMF": "metamf",
     **dict.fromkeys(("Mf", "Ncf", "NeuMf"), "central_trained"),
     **dict.fromkeys(("Ease", "FedEase", "FedSpectral", "PureSvd"), "closed_forms"),
@@ -68,7 +75,9 @@ WHERE = {
     **dict.fromkeys(("FedPop", "local_only"), "controls"),
     **dict.fromkeys(("fcf", "fedavg", "fedmf", "fedncf", "fedneumf", "fedrecon"), "factorisation"),
     **dict.fromkeys(("cofedrec", "fedrap", "gpfedrec"), "personal_tables"),
+    **dict.fromkeys(("Edlae", "FedSlim", "Slim"), "linear_references"),
     **dict.fromkeys(("Markov", "Slist"), "order_references"),
+    **dict.fromkeys(("BprMf", "LightGcn"), "pairwise_references"),
     **dict.fromkeys(("Gru4Rec", "SasRec"), "sequence_models"),
 }
 

@@ -23,7 +23,17 @@ from tacit.data.protocol import added_later
 from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
 from tacit.memory import require_memory
+from tacit.methods.counts_first import COUNTS
 from tacit.methods.entry import METHODS, Entry
+from tacit.methods.item_to_item import (
+    ItemToItem,
+    Scaling,
+    history_rows,
+    known,
+    require_grid,
+    train_matrix,
+    train_row,
+)
 from tacit.methods.private_pairs import PrivatePairs
 from tacit.methods.private_spectrum import PrivateSpectrum
 from tacit.privacy.guarantee import PrivacyRequest
@@ -32,41 +42,8 @@ from tacit.privacy.guarantee import PrivacyRequest
 # method.
 #
 # B = argmin ‖X − XB‖² + λ‖B‖² with a zero diagonal: with P = (XᵀX + λI)⁻¹, B_ij = −P_ij / P_jj for
-# i ≠ j. λ is chosen on validation among `ridges`.
-
-
-def train_matrix(train: TrainView) -> scipy.sparse.csr_array:
-    """The binary user-by-item matrix of train interactions."""
-    positives = train.positives
-    shape = (train.n_users, train.n_items)
-    ones = np.ones(len(positives.item_N))
-    # copies, since what follows sorts the items of each row where they lie
-    lists = (positives.item_N.copy(), positives.start_U1.copy())
-    matrix = scipy.sparse.csr_array((ones, *lists), shape=shape)
-    matrix.sum_duplicates()
-    matrix.data[:] = 1.0
-    return matrix
-
-
-def history_rows(histories: Sequence[History], n_items: int) -> np.ndarray:
-    """(B, I) rows with the weight of each item of a history: one, where nobody weighs them."""
-    row_BI = np.zeros((len(histories), n_items))
-    for b, history in enumerate(histories):
-        row_BI[b, history.item_H] = history.weights
-    return row_BI
-
-
-@dataclass(frozen=True, eq=False)
-class ItemToItem:
-    weight_II: np.ndarray
-
-    def score(self, histories: Sequence[History], key_B: np.ndarray) -> np.ndarray:
-        return history_rows(histories, len(self.weight_II)) @ self.weight_II
-
-    def contributions(self, history: History) -> tuple[np.ndarray, np.ndarray]:
-        row_I = history_rows([history], len(self.weight_II))[0]
-        item_K = np.unique(history.item_H)
-        return item_K, row_I[item_K, None] * self.weight_II[item_K]
+# i ≠ j. λ is chosen on validation among `ridges`. How rows and columns are scaled is ours
+# (`item_to_item.py`); without it this is the paper's model.
 
 
 @register("ease")
@@ -80,6 +57,17 @@ class Ease(CentralMethod):
 
     ridges: tuple[float, ...] = (5.0, 20.0, 50.0, 100.0, 200.0, 500.0, 1000.0, 2000.0)
     recency: Recency | None = None
+    row_power: float = added_later(0.0)
+    dropout: float = added_later(0.0)
+    column_power: float = added_later(0.0)
+
+    def __post_init__(self) -> None:
+        require_grid("ridges", self.ridges)
+        _ = self.scaling
+
+    @property
+    def scaling(self) -> Scaling:
+        return Scaling(self.row_power, self.dropout, self.column_power)
 
     @property
     def settings(self) -> int:
@@ -92,12 +80,15 @@ class Ease(CentralMethod):
             hint="use pure_svd, whose tables are thin",
         )
         matrix = train_matrix(train)
-        gram_II = (matrix.T @ matrix).toarray()
-        gram_II[np.diag_indices_from(gram_II)] += self.ridges[setting]
+        size_U = np.maximum(matrix.sum(axis=1), 1.0) ** -(2 * self.row_power)
+        gram_II = (matrix.T @ (scipy.sparse.diags_array(size_U) @ matrix)).toarray()
+        count_I = torch.from_numpy(gram_II.diagonal().copy())
+        penalty_I = self.scaling.penalty(count_I, self.ridges[setting]).numpy()
+        gram_II[np.diag_indices_from(gram_II)] += penalty_I
         inverse_II = np.linalg.inv(gram_II)
         weight_II = -inverse_II / np.diag(inverse_II)
         np.fill_diagonal(weight_II, 0.0)
-        return ItemToItem(weight_II)
+        return ItemToItem(self.scaling.of_columns(torch.from_numpy(weight_II), count_I).numpy())
 
 
 METHODS["ease"] = Entry(
@@ -167,9 +158,12 @@ METHODS["pure_svd"] = Entry(
 # run does, sends r - 1 more tables down. Who does not take part in the first round is not in the
 # sum.
 #
-# With `scale = "norm"` a client answers for x / |x|, so that its part of the sum has Frobenius norm
-# 1, whatever its history. Under a claim of privacy another release takes the place of this one
-# (`private_pairs.py`): noisy counts first, then the Gram matrix of the items that are heard.
+# With `row_power` a client answers for a shorter row, and with `dropout` and `column_power` the
+# server weighs items by the diagonal of the sum (`item_to_item.py`): nothing more is sent. `scale =
+# "norm"` is a row power of 1/2: a client's part of the sum then has Frobenius norm 1, whatever its
+# history. Under a claim of privacy another release takes the place of this one
+# (`private_pairs.py`): noisy counts first, then the Gram matrix of the items that are heard. Of the
+# three powers it knows that of columns alone, and refuses the others.
 
 GRAM, WEIGHT = "gram", "weight"
 
@@ -184,37 +178,18 @@ PRIVATE_EASE: dict[str, Any] = {
 PRIVATE_LAST = 100
 
 
-@register("fedease")
-@dataclass(frozen=True)
-class FedEase(CustomMethod):
-    """EASE over a one-shot Gram sum, with a grid of ridge penalties.
-
-    >>> [FedEase().sends(round_number) for round_number in (1, 2, 3)]
-    [True, False, False]
-    """
-
-    ridges: tuple[float, ...] = Ease().ridges
-    recency: Recency | None = None
-    scale: Literal["none", "norm"] = added_later("none")
-    privacy: PrivacyRequest | None = None
-
-    def __post_init__(self) -> None:
-        if not self.ridges or min(self.ridges) <= 0:
-            raise TacitError(f"ridges are {self.ridges}; give at least one, all above 0.")
+class PairSums(CustomMethod):
+    """What methods share whose server learns from one sum of x xᵀ over clients, and whose clients
+    rank with their row times a table of weights. A method adds the step from one to the other."""
 
     @property
-    def settings_tried(self) -> int:
-        return len(self.ridges)
-
-    def protected(self, request: PrivacyRequest) -> PrivatePairs:
-        """All pairs from one noisy release; with recency a client speaks of its latest items."""
-        last = None if self.recency is None else PRIVATE_LAST
-        kept = carried_over(self, PrivatePairs)
-        return PrivatePairs(**(PRIVATE_EASE | kept), last=last, privacy=request)
+    def scaling(self) -> Scaling:
+        """How much rows and columns count."""
+        raise NotImplementedError
 
     @property
     def bound(self) -> Bound | None:
-        return Bound(2, 1.0) if self.scale == "norm" else None
+        return Bound(2, 1.0) if self.scaling.bounds else None
 
     @property
     def row_parameters(self) -> frozenset[str]:
@@ -237,25 +212,12 @@ class FedEase(CustomMethod):
         self, received: Params, private: Params, data: ClientData, round_number: int
     ) -> tuple[Params, Params]:
         row_I = train_row(data, len(received[WEIGHT]))
-        if self.scale == "norm":
-            row_I = _over_square(row_I, row_I)
+        row_I = self.scaling.of_row(row_I, row_I.square().sum())
         # one row, said once for each item: no copy is made until the server adds it up
         return private, {GRAM: row_I.expand(len(data.history_H), -1)}
 
     def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
         return upload
-
-    def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
-        gram_II = total.get(GRAM, shared[GRAM])
-        require_memory(
-            3 * gram_II.numel() * 8,
-            what=f"EASE's item-to-item tables for {len(gram_II)} items",
-            hint="use fedspectral, whose tables are thin",
-        )
-        ridge = self.ridges[min(round_number, len(self.ridges)) - 1]
-        inverse_II = torch.linalg.inv(gram_II + ridge * torch.eye(len(gram_II)).to(gram_II))
-        weight_II = -inverse_II / inverse_II.diagonal()
-        return {GRAM: gram_II, WEIGHT: weight_II.fill_diagonal_(0.0)}
 
     def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
         return train_row(data, len(received[WEIGHT])) @ received[WEIGHT]
@@ -265,8 +227,9 @@ class FedEase(CustomMethod):
 
     def interpretation(self) -> list[str]:
         counts = "how many clients have each pair of items"
-        if self.scale == "norm":
-            counts += ", each client scaled to norm 1"
+        if self.scaling.row_power:
+            norm = self.scaling.row_power == 0.5
+            counts += f", each client scaled {'to norm 1' if norm else 'by its length'}"
         return [
             f"only the sum of the uploads is used: under secure aggregation the server reads "
             f"{counts}, and no client's own pairs",
@@ -274,15 +237,67 @@ class FedEase(CustomMethod):
         ]
 
 
-def train_row(data: ClientData, n_items: int) -> Tensor:
-    """x: one for each item of the history, or its weight; zero elsewhere."""
-    return data.real_H.new_zeros(n_items).index_add(0, data.history_H, data.real_H)
+@register("fedease")
+@dataclass(frozen=True)
+class FedEase(PairSums):
+    """EASE over a one-shot Gram sum, with a grid of ridge penalties.
+
+    >>> [FedEase().sends(round_number) for round_number in (1, 2, 3)]
+    [True, False, False]
+    """
+
+    ridges: tuple[float, ...] = Ease().ridges
+    recency: Recency | None = None
+    scale: Literal["none", "norm"] = added_later("none")
+    privacy: PrivacyRequest | None = None
+    row_power: float = added_later(0.0)
+    dropout: float = added_later(0.0)
+    column_power: float = added_later(0.0)
+
+    # said again: what a class vouches for stands in the class itself (`core/capabilities.py`)
+    bound, update, absorb = PairSums.bound, PairSums.update, PairSums.absorb
+    score, contributions = PairSums.score, PairSums.contributions
+
+    def __post_init__(self) -> None:
+        require_grid("ridges", self.ridges)
+        _require_one_scale(self.scale, self.row_power)
+        _ = self.scaling
+
+    @property
+    def scaling(self) -> Scaling:
+        row_power = 0.5 if self.scale == "norm" else self.row_power
+        return Scaling(row_power, self.dropout, self.column_power)
+
+    @property
+    def settings_tried(self) -> int:
+        return len(self.ridges)
+
+    def protected(self, request: PrivacyRequest) -> PrivatePairs:
+        """All pairs from one noisy release; with recency a client speaks of its latest items."""
+        last = None if self.recency is None else PRIVATE_LAST
+        kept = carried_over(self, PrivatePairs)
+        return PrivatePairs(**(PRIVATE_EASE | kept), last=last, privacy=request)
+
+    def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
+        gram_II = total.get(GRAM, shared[GRAM])
+        require_memory(
+            3 * gram_II.numel() * 8,
+            what=f"EASE's item-to-item tables for {len(gram_II)} items",
+            hint="use fedspectral, whose tables are thin",
+        )
+        ridge = self.ridges[min(round_number, len(self.ridges)) - 1]
+        count_I = gram_II.diagonal()
+        inverse_II = torch.linalg.inv(gram_II + torch.diag(self.scaling.penalty(count_I, ridge)))
+        weight_II = (-inverse_II / inverse_II.diagonal()).fill_diagonal_(0.0)
+        return {GRAM: gram_II, WEIGHT: self.scaling.of_columns(weight_II, count_I)}
 
 
-def _over_square(value: Tensor, row_I: Tensor) -> Tensor:
-    """A value over |x|², and zero for an empty history: x xᵀ then has norm 1, or 0."""
-    square = row_I.square().sum()
-    return torch.where(square > 0, value / square.clamp(min=1.0), torch.zeros_like(value))
+def _require_one_scale(scale: str, row_power: float) -> None:
+    """Refuse two ways to say how much a long history counts."""
+    if scale == "norm" and row_power:
+        raise TacitError(
+            f'scale is "norm", which is a row_power of 0.5, and row_power is {row_power}; give one.'
+        )
 
 
 METHODS["fedease"] = Entry(
@@ -308,7 +323,12 @@ METHODS["fedease"] = Entry(
 # 16, 0.082 for 32 and 0.076 for 64.
 #
 # With `scale = "norm"` a client answers for x / |x|. All bases are orthonormal then, the first one
-# included, so that its answer has at most Frobenius norm 1.
+# included, so that its answer has at most Frobenius norm 1. `row_power` in its place is another
+# power of the length (`item_to_item.py`).
+#
+# With `degree_power` columns are divided by a power of how many clients have the item, and scores
+# are multiplied back: directions are those of x D^-p. The counts come from one more sum, which
+# clients send in the first round in the place of their answer. Under a claim this is refused.
 
 BASIS = "basis"
 
@@ -326,10 +346,20 @@ class FedSpectral(CustomMethod):
     recency: Recency | None = None
     scale: Literal["none", "norm"] = added_later("none")
     privacy: PrivacyRequest | None = None
+    row_power: float = added_later(0.0)
+    degree_power: float = added_later(0.0)
 
     def __post_init__(self) -> None:
         if self.width < 1:
             raise TacitError(f"width is {self.width}; it must be at least 1.")
+        if not 0 <= self.degree_power <= 1:
+            raise TacitError(f"degree_power is {self.degree_power}; it must be from 0 to 1.")
+        _require_one_scale(self.scale, self.row_power)
+        _ = self.scaling
+
+    @property
+    def scaling(self) -> Scaling:
+        return Scaling(0.5 if self.scale == "norm" else self.row_power)
 
     def protected(self, request: PrivacyRequest) -> PrivateSpectrum:
         """Fewer directions, in two rounds and over heard items alone."""
@@ -337,28 +367,53 @@ class FedSpectral(CustomMethod):
 
     @property
     def bound(self) -> Bound | None:
-        return Bound(2, 1.0) if self.scale == "norm" else None
+        """Only where bases are orthonormal and no counts are sent."""
+        return Bound(2, 1.0) if self.scale == "norm" and not self.degree_power else None
 
     @property
     def row_parameters(self) -> frozenset[str]:
         return frozenset({BASIS})
 
+    @property
+    def shows_history(self) -> frozenset[str]:
+        return frozenset({COUNTS}) if self.degree_power else frozenset()
+
     def shared(self, task: Task) -> dict[str, Initializer]:
         shape = (task.n_items, min(2 * self.width, task.n_items))
-        return {BASIS: Initializer(shape, "orthonormal" if self.scale == "norm" else "normal")}
+        kind: Literal["orthonormal", "normal"] = "orthonormal" if self.scale == "norm" else "normal"
+        counts = {COUNTS: Initializer((task.n_items,))} if self.degree_power else {}
+        return {BASIS: Initializer(shape, kind), **counts}
+
+    def sent_in(self, round_number: int) -> frozenset[str] | None:
+        if not self.degree_power:
+            return None
+        return frozenset({COUNTS}) if round_number == 1 else frozenset({BASIS})
+
+    def _item_weights(self, received: Params) -> Tensor:
+        """What columns are multiplied by, (I,)."""
+        if not self.degree_power:
+            return torch.ones_like(received[BASIS][:, 0])
+        return known(received[COUNTS]) ** -self.degree_power
 
     def update(
         self, received: Params, private: Params, data: ClientData, round_number: int
     ) -> tuple[Params, Params]:
-        head_D = _head(received[BASIS], data)
-        if self.scale == "norm":
-            head_D = _over_square(head_D, train_row(data, len(received[BASIS])))
-        return private, {BASIS: head_D.expand(len(data.history_H), -1)}
+        row_I = train_row(data, len(received[BASIS]))
+        if self.degree_power and round_number == 1:
+            return private, {COUNTS: row_I.to(received[COUNTS])}
+        weight_I = self._item_weights(received)
+        head_D = _head(weight_I[:, None] * received[BASIS], data)
+        head_D = self.scaling.of_row(head_D, row_I.square().sum())
+        if not self.degree_power:
+            return private, {BASIS: head_D.expand(len(data.history_H), -1)}
+        return private, {BASIS: weight_I[data.history_H, None] * head_D}
 
     def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
         return upload
 
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
+        if COUNTS in total:
+            return {**shared, COUNTS: total[COUNTS]}
         # The first basis is a draw, and devices may round: made orthonormal here, with what it does
         # to the sum undone, so that the Ritz step is exact in every round.
         basis_ID, change_DD = torch.linalg.qr(shared[BASIS])
@@ -366,18 +421,21 @@ class FedSpectral(CustomMethod):
         ritz_DD = basis_ID.T @ turned_ID
         _, rotation_DD = torch.linalg.eigh((ritz_DD + ritz_DD.T) / 2)
         best_first_ID = turned_ID @ rotation_DD.flip(1)
-        return {BASIS: torch.linalg.qr(best_first_ID)[0]}
+        return {**shared, BASIS: torch.linalg.qr(best_first_ID)[0]}
 
     def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
-        basis_ID = received[BASIS][:, : self.width]
-        return basis_ID @ _head(basis_ID, data)
+        basis_ID, weight_I = received[BASIS][:, : self.width], self._item_weights(received)
+        return basis_ID @ _head(weight_I[:, None] * basis_ID, data) / weight_I
 
     def contributions(self, received: Params, data: ClientData) -> Tensor:
-        basis_ID = received[BASIS][:, : self.width]
-        return (data.real_H[:, None] * basis_ID[data.history_H]) @ basis_ID.T
+        basis_ID, weight_I = received[BASIS][:, : self.width], self._item_weights(received)
+        weight_H = data.real_H * weight_I[data.history_H]
+        return (weight_H[:, None] * basis_ID[data.history_H]) @ basis_ID.T / weight_I
 
     def interpretation(self) -> list[str]:
+        counted = "in the first round it reads how many clients have each item, from a sum"
         return [
+            *([counted] if self.degree_power else []),
             "only the sum of the uploads is used: under secure aggregation the server reads Σ x xᵀV"
             " over the clients of a round, and no client's part of it",
             "without secure aggregation it reads a client's history: the rows that are not zero",

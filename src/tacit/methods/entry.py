@@ -36,6 +36,9 @@ BUILT_IN = {
     "tacit.methods.closed_forms": ("ease", "pure_svd", "fedease", "fedspectral"),
     "tacit.methods.fednext": ("fednext",),
     "tacit.methods.central_trained": ("mf", "ncf", "neumf"),
+    "tacit.methods.pairwise_references": ("bprmf", "lightgcn"),
+    "tacit.methods.ials": ("ials",),
+    "tacit.methods.linear_references": ("edlae", "slim", "fedslim"),
     "tacit.methods.order_references": ("markov", "slist"),
     "tacit.methods.sequence_models": ("gru4rec", "sasrec"),
 }

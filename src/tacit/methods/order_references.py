@@ -17,19 +17,8 @@ from tacit.core.registry import register
 from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
 from tacit.memory import require_memory
-from tacit.methods.closed_forms import ItemToItem
 from tacit.methods.entry import METHODS, Entry
-
-
-def require_grid(name: str, values: tuple[float, ...], most: float | None = None) -> None:
-    """Refuse a grid that is empty, or has a value that is not above 0 and at most `most`.
-
-    >>> require_grid("ridges", (1.0, 10.0))
-    """
-    if not values or min(values) <= 0 or (most is not None and max(values) > most):
-        upper = "" if most is None else f" and at most {most:g}"
-        raise TacitError(f"{name} are {values}; give at least one, all above 0{upper}.")
-
+from tacit.methods.item_to_item import ItemToItem, require_grid
 
 # A first-order Markov chain: what comes next is counted for the last item, and nothing else of a
 # history is looked at.
