@@ -47,7 +47,8 @@ class Entry:
 
     `presets` hold hyper-parameters by name ("paper", "released", "tuned"), as arguments of `build`;
     `rounds` is how long the paper trains. `protocol` names the protocol of the method's paper, or
-    "clean" where there is none.
+    "clean" where there is none. `split` is how data is split for it unless somebody says; None: as
+    the protocol says, or by items where the method has a generator of rows.
     """
 
     build: Callable[..., Method | CentralMethod | CustomMethod | TrainedCentralMethod]
@@ -57,6 +58,7 @@ class Entry:
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"paper": {}})
 
     def method(
+    split: str | None = None
         self, preset: str = "paper"
     ) -> Method | CentralMethod | CustomMethod | TrainedCentralMethod:
         """The method under one of its presets.
