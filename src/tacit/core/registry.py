@@ -55,7 +55,7 @@ BUILT_IN = {
     "tacit.parts.guidance": ("guidance",),
     "tacit.parts.contrast": ("group_kept",),
     "tacit.parts.local": ("joint", "alternate", "reconstruct", "held"),
-    "tacit.core.optim": ("sgd", "adam"),
+    "tacit.core.optim": ("sgd", "momentum", "adam"),
     "tacit.parts.objectives": ("bce", "pairwise"),
     "tacit.parts.channel": (
         "dense",
