@@ -297,6 +297,25 @@ class TestNeuMF(MethodTests):
     noise_rounds = 8
 
 
+class TestHeater(MethodTests):
+    name = "heater"
+    content = True
+    checkerboard_sets = ("factors.dim=16", "factors.optimiser.rate=0.01", "optimiser.rate=0.02")
+    checkerboard_rounds = 30
+    noise_sets = ("factors.dim=16", "factor_epochs=10")
+    noise_rounds = 15
+
+
+class TestGar(TestHeater):
+    name = "gar"
+    checkerboard_sets = ("factors.dim=16", "factors.optimiser.rate=0.01", "hidden=32")
+    noise_sets = ("factors.dim=16", "factor_epochs=10", "hidden=32")
+
+
+class TestAldi(TestGar):
+    name = "aldi"
+
+
 class TestMarkov(MethodTests):
     name = "markov"
 

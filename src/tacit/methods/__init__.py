@@ -13,6 +13,7 @@ from tacit.methods.entry import Entry as Entry
 from tacit.methods.pfedrec import pfedrec as pfedrec  # at once: its file has the same name
 
 if TYPE_CHECKING:
+    from tacit.methods.aldi import Aldi as Aldi
     from tacit.methods.central_trained import Mf as Mf
     from tacit.methods.central_trained import Ncf as Ncf
     from tacit.methods.central_trained import NeuMf as NeuMf
@@ -44,6 +45,8 @@ if TYPE_CHECKING:
     from tacit.methods.feddae import FedDAE as FedDAE
     from tacit.methods.fednext import FedNext as FedNext
     from tacit.methods.fedpergnn import FedPerGNN as FedPerGNN
+    from tacit.methods.gar import Gar as Gar
+    from tacit.methods.heater import Heater as Heater
     from tacit.methods.metamf import MetaMF as MetaMF
     from tacit.methods.order_references import Markov as Markov
     from tacit.methods.order_references import Slist as Slist
@@ -54,11 +57,14 @@ if TYPE_CHECKING:
     from tacit.methods.sequence_models import SasRec as SasRec
 
 WHERE = {
+    "Aldi": "aldi",
     "DpAls": "dpals",
     "FcfAls": "fcf_als",
     "FedDAE": "feddae",
     "FedNext": "fednext",
     "FedPerGNN": "fedpergnn",
+    "Gar": "gar",
+    "Heater": "heater",
     "MetaMF": "metamf",
     **dict.fromkeys(("Mf", "Ncf", "NeuMf"), "central_trained"),
     **dict.fromkeys(("Ease", "FedEase", "FedSpectral", "PureSvd"), "closed_forms"),

@@ -36,6 +36,9 @@ BUILT_IN = {
     "tacit.methods.closed_forms": ("ease", "pure_svd", "fedease", "fedspectral"),
     "tacit.methods.fednext": ("fednext",),
     "tacit.methods.central_trained": ("mf", "ncf", "neumf"),
+    "tacit.methods.heater": ("heater",),
+    "tacit.methods.gar": ("gar",),
+    "tacit.methods.aldi": ("aldi",),
     "tacit.methods.order_references": ("markov", "slist"),
     "tacit.methods.sequence_models": ("gru4rec", "sasrec"),
 }
@@ -56,9 +59,9 @@ class Entry:
     rounds: int
     protocol: str = "clean"
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"paper": {}})
+    split: str | None = None
 
     def method(
-    split: str | None = None
         self, preset: str = "paper"
     ) -> Method | CentralMethod | CustomMethod | TrainedCentralMethod:
         """The method under one of its presets.
