@@ -316,6 +316,15 @@ class TestAldi(TestGar):
     name = "aldi"
 
 
+class TestCsDiffRec(MethodTests):
+    name = "cs_diffrec"
+    content = True
+    checkerboard_sets = ("hidden=64", "optimiser.rate=0.005")
+    checkerboard_rounds = 40
+    noise_sets = ("hidden=64", "optimiser.rate=0.005")
+    noise_rounds = 20
+
+
 class TestMarkov(MethodTests):
     name = "markov"
 

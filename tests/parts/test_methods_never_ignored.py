@@ -29,7 +29,8 @@ from tacit.experiment.trainer import Trainer
 from tacit.methods.aldi import Aldi
 from tacit.methods.central_trained import Mf, Ncf, NeuMf
 from tacit.methods.cold_start import cold_pfedrec
-from tacit.methods.content_references import ContentReference
+from tacit.methods.content_references import ContentReference, RanksByVectors
+from tacit.methods.cs_diffrec import CsDiffRec
 from tacit.methods.feddae import FedDAE
 from tacit.methods.fedpergnn import FedPerGNN
 from tacit.methods.gar import Gar
@@ -290,7 +291,7 @@ REFERENCES: dict[str, ContentReference] = {
 }
 
 
-def by_content_played(model: ContentReference) -> np.ndarray:
+def by_content_played(model: RanksByVectors) -> np.ndarray:
     parameters = model.start(TRAIN, 0, WIDE)
     for number in (1, 2):
         parameters, _ = model.epoch(parameters, TRAIN, 0, number)
@@ -323,6 +324,33 @@ def test_vectors_factors_and_optimisers_of_a_reference_are_never_ignored(name: s
         replace(plain, factor_epochs=2),
     ):
         assert not np.allclose(scores, by_content_played(other), rtol=1e-6, atol=1e-9)
+
+
+def test_states_noise_and_optimisers_of_cs_diffrec_are_never_ignored() -> None:
+    plain: Any = CsDiffRec(hidden=5, content_width=3, batch=16, optimiser=Adam(0.01))
+
+    def item_vectors(self: Any, *known: Any) -> torch.Tensor:
+        found: torch.Tensor = 3.0 * CsDiffRec.item_vectors(self, *known)
+        return found
+
+    scores = by_content_played(plain)
+    assert np.allclose(scores, by_content_played(overriding(plain)), rtol=1e-12, atol=1e-12)
+    thrice = by_content_played(overriding(plain, item_vectors=item_vectors))
+    assert np.allclose(thrice, 3.0 * scores, rtol=1e-9, atol=1e-12)
+    for other in (
+        replace(plain, optimiser=overriding(plain.optimiser, update=doubled)),
+        replace(plain, loss="unweighted"),
+        replace(plain, dropout=0.0),
+        replace(plain, features=Features(kind="zero")),
+        replace(plain, schedule=replace(plain.schedule, kind="cosine")),
+    ):
+        assert not np.allclose(scores, by_content_played(other), rtol=1e-6, atol=1e-9)
+    train = split_dataset(with_content(ragged()), among_cold_items(CLEAN)).train
+    by_start = []
+    for start_from in ("gaussian", "matched"):
+        model = replace(plain, start_from=start_from)
+        by_start.append(model.epoch(model.start(train, 0, WIDE), train, 0, 1)[0]["ranked.items"])
+    assert not torch.allclose(*by_start)
 
 
 @pytest.mark.parametrize(

@@ -250,7 +250,8 @@ ELSEWHERE = {
     "quantile_clip": "tests/core/test_protection.py: it stands in no method, a claim brings it",
     **dict.fromkeys(("mf", "ncf", "neumf"), "test_methods_never_ignored.py: models of pairs"),
     **dict.fromkeys(
-        ("heater", "gar", "aldi"), "test_methods_never_ignored.py: references for cold items"
+        ("heater", "gar", "aldi", "cs_diffrec"),
+        "test_methods_never_ignored.py: references for cold items",
     ),
     **dict.fromkeys(("sasrec", "gru4rec"), "test_methods_never_ignored.py: models of sequences"),
     **dict.fromkeys(

@@ -37,6 +37,7 @@ BUILT_IN = {
     "tacit.methods.heater": ("heater",),
     "tacit.methods.gar": ("gar",),
     "tacit.methods.aldi": ("aldi",),
+    "tacit.methods.cs_diffrec": ("cs_diffrec",),
     "tacit.methods.order_references": ("markov", "slist"),
     "tacit.methods.sequence_models": ("sasrec", "gru4rec"),
     "tacit.methods.fcf_als": ("fcf_als",),

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from tacit.methods.controls import RandomOrder as RandomOrder
     from tacit.methods.controls import UnseenFirst as UnseenFirst
     from tacit.methods.controls import local_only as local_only
+    from tacit.methods.cs_diffrec import CsDiffRec as CsDiffRec
     from tacit.methods.dpals import DpAls as DpAls
     from tacit.methods.factorisation import fcf as fcf
     from tacit.methods.factorisation import fedavg as fedavg
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
 
 WHERE = {
     "Aldi": "aldi",
+    "CsDiffRec": "cs_diffrec",
     "DpAls": "dpals",
     "FcfAls": "fcf_als",
     "FedDAE": "feddae",

@@ -81,11 +81,33 @@ class Known:
         return torch.where(self.touched_I[:, None], all_IK, content_IK)
 
 
-@dataclass(frozen=True)
-class ContentReference(TrainedCentralMethod, ABC):
-    """A reference for cold items over the factors of warm ones; a subclass says what it learns."""
+class RanksByVectors(TrainedCentralMethod, ABC):
+    """Scores are products of two tables of vectors, which every epoch makes anew."""
 
     ranks_unseen: ClassVar[bool] = True
+    features: Features
+
+    @property
+    @abstractmethod
+    def feature_width(self) -> int:
+        """How wide content is, where it is reduced to principal components."""
+
+    def feature_rows(self, train: TrainView) -> np.ndarray:
+        """(I, F) of the whole catalogue; what they are scaled and turned by is of touched items."""
+        touched_I = train.popularity_I() > 0
+        return self.features.rows(train.content, touched_I, self.feature_width)
+
+    def score(
+        self, parameters: Params, histories: Sequence[History], user_B: np.ndarray
+    ) -> np.ndarray:
+        """(B, I) logits of known users."""
+        user_BK = parameters[RANKED_USER][torch.from_numpy(user_B)]
+        return np.asarray((user_BK @ parameters[RANKED_ITEMS].T).numpy())
+
+
+@dataclass(frozen=True)
+class ContentReference(RanksByVectors):
+    """A reference for cold items over the factors of warm ones; a subclass says what it learns."""
 
     factors: Mf = FACTORS
     factor_epochs: int = 20
@@ -105,6 +127,10 @@ class ContentReference(TrainedCentralMethod, ABC):
     @property
     def width(self) -> int:
         return self.factors.dim
+
+    @property
+    def feature_width(self) -> int:
+        return self.width
 
     @property
     def ranked_width(self) -> int:
@@ -137,11 +163,10 @@ class ContentReference(TrainedCentralMethod, ABC):
 
     def start(self, train: TrainView, seed: int, dtype: torch.dtype = torch.float32) -> Params:
         existing = train.existing()
-        warm_W = np.arange(train.n_items) if train.warm_W is None else train.warm_W
-        network = self.begin(self._features(train).shape[1], seed, dtype)
+        network = self.begin(self.feature_rows(train).shape[1], seed, dtype)
         return (
             self.factors.start(existing, seed, dtype)
-            | {WARM: torch.from_numpy(warm_W.astype(np.int64))}
+            | {WARM: torch.from_numpy(warm_codes(train))}
             | {f"{NETWORK}{name}": value for name, value in network.items()}
             | {
                 RANKED_USER: torch.zeros(train.n_users, self.ranked_width, dtype=dtype),
@@ -159,7 +184,7 @@ class ContentReference(TrainedCentralMethod, ABC):
         known = self.known(parameters, train)
         samples = draw_unshuffled(existing, self.sampling, seed=seed, number=number)
         generator = streams.numpy_generator(seed, streams.NETWORK_DROPOUT, number)
-        before = {name: value.clone() for name, value in _network(parameters).items()}
+        before = {name: value.clone() for name, value in network_of(parameters).items()}
         after, loss = self.learnt(before, known, samples, number - self.factor_epochs, generator)
         with torch.no_grad():
             ranked = {
@@ -178,20 +203,9 @@ class ContentReference(TrainedCentralMethod, ABC):
             parameters[USER],
             parameters[ITEMS],
             parameters[WARM],
-            torch.from_numpy(self._features(train)).to(parameters[ITEMS]),
+            torch.from_numpy(self.feature_rows(train)).to(parameters[ITEMS]),
             torch.from_numpy(train.popularity_I() > 0),
         )
-
-    def _features(self, train: TrainView) -> np.ndarray:
-        """(I, F) of the whole catalogue; what they are scaled and turned by is of touched items."""
-        return self.features.rows(train.content, train.popularity_I() > 0, self.width)
-
-    def score(
-        self, parameters: Params, histories: Sequence[History], user_B: np.ndarray
-    ) -> np.ndarray:
-        """(B, I) logits of known users."""
-        user_BK = parameters[RANKED_USER][torch.from_numpy(user_B)]
-        return np.asarray((user_BK @ parameters[RANKED_ITEMS].T).numpy())
 
     @torch.no_grad()
     def score_newcomer(
@@ -207,7 +221,7 @@ class ContentReference(TrainedCentralMethod, ABC):
         )
         with torch.enable_grad():
             rows = newcomer_rows(self.factors, factors, own, name=name, seed=seed, epochs=epochs)
-        vector_1K = self.user_vectors(_network(parameters), factors, rows[USER])
+        vector_1K = self.user_vectors(network_of(parameters), factors, rows[USER])
         return np.asarray((vector_1K @ parameters[RANKED_ITEMS].T)[0].numpy())
 
     def batches(self, count: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
@@ -217,6 +231,12 @@ class ContentReference(TrainedCentralMethod, ABC):
         for piece in np.array_split(order_N, max(1, -(-count // self.batch))):
             if len(piece) > 1:
                 yield piece
+
+
+def warm_codes(train: TrainView) -> np.ndarray:
+    """(W,) the codes of the items that exist in training."""
+    warm_W = np.arange(train.n_items) if train.warm_W is None else train.warm_W
+    return np.asarray(warm_W, dtype=np.int64)
 
 
 def first_pairs(samples: PairSamples) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -238,7 +258,8 @@ def _factors(parameters: Params) -> Params:
     }
 
 
-def _network(parameters: Params) -> Params:
+def network_of(parameters: Params) -> Params:
+    """The parameters of the network alone, by their own names."""
     return {
         name.removeprefix(NETWORK): value
         for name, value in parameters.items()

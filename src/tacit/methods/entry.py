@@ -39,6 +39,7 @@ BUILT_IN = {
     "tacit.methods.heater": ("heater",),
     "tacit.methods.gar": ("gar",),
     "tacit.methods.aldi": ("aldi",),
+    "tacit.methods.cs_diffrec": ("cs_diffrec",),
     "tacit.methods.order_references": ("markov", "slist"),
     "tacit.methods.sequence_models": ("gru4rec", "sasrec"),
 }
