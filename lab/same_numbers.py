@@ -43,6 +43,7 @@ METHODS = (
     *("mean_profile", "metamf", "mf", "ncf", "neumf", "popularity", "pure_svd", "random"),
     *("unseen_first", "fednext", "fedpop", "dpals", "markov", "slist", "gru4rec", "sasrec"),
     *("edlae", "slim", "fedslim", "ials", "bprmf", "lightgcn"),
+    *("heater", "gar", "aldi", "cs_diffrec"),
 )
 PLUGINS = (
     *(("fedmf", ["dual_personalised"]), ("fedncf", ["dual_personalised"])),

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from tacit.core.capabilities import is_plain_descent
-from tacit.core.optim import Adam, Sgd, scheduled_rate
+from tacit.core.optim import Adam, Momentum, Sgd, scheduled_rate
 
 
 def test_sgd_with_weight_decay_by_hand() -> None:
@@ -40,6 +40,22 @@ def test_adam_steps_as_torch_does(weight_decay: float) -> None:
         ours, state = adam.update(ours, gradient, state, 0.05)
     assert torch.allclose(ours, theirs.detach(), rtol=0, atol=1e-13)
     assert state["steps"].item() == 7
+
+
+def test_momentum_steps_as_torch_does() -> None:
+    generator = torch.Generator().manual_seed(0)
+    ours = torch.randn(3, 2, generator=generator, dtype=torch.float64)
+    theirs = ours.clone().requires_grad_()
+    library = torch.optim.SGD([theirs], lr=0.05, momentum=0.9)
+    heavy = Momentum()
+    state = heavy.init(ours, 0)
+    for _ in range(5):
+        gradient = torch.randn(3, 2, generator=generator, dtype=torch.float64)
+        theirs.grad = gradient.clone()
+        library.step()
+        ours, state = heavy.update(ours, gradient, state, 0.05)
+    assert torch.allclose(ours, theirs.detach(), rtol=0, atol=1e-14)
+    assert not is_plain_descent(heavy)
 
 
 def test_adam_in_single_precision_is_good_to_its_last_digits() -> None:

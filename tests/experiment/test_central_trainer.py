@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 import pytest
 import torch
 
 from tacit.core.central import TrainedCentralMethod
+from tacit.core.types import Params
+from tacit.data.planted import planted_dataset
+from tacit.data.protocol import CLEAN, among_cold_items
 from tacit.data.sampling import draw_samples
+from tacit.data.split import split_dataset
+from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
 from tacit.evaluation.ranking import rank
 from tacit.experiment.callbacks import Callback
@@ -135,3 +143,52 @@ def test_lists_for_known_people_and_newcomers(name: str, plays: Path, tmp_path: 
     assert len(best) == 5
     assert not {line.item for line in best} & set(rows.items[:4])
     assert recommend(tmp_path / "one", history=history, k=5) == best
+
+
+@dataclass(frozen=True)
+class ByContent(TrainedCentralMethod):
+    """Counts what exists in training, and scores the whole catalogue by one number of content."""
+
+    ranks_unseen: ClassVar[bool] = True
+
+    def start(self, train: TrainView, seed: int, dtype: torch.dtype) -> Params:
+        return {
+            "seen": torch.zeros(train.existing().n_items, dtype=dtype),
+            "score": torch.zeros(train.n_items, dtype=dtype),
+        }
+
+    def epoch(
+        self, parameters: Params, train: TrainView, seed: int, number: int
+    ) -> tuple[Params, float]:
+        seen = torch.from_numpy(train.existing().popularity_I()).to(parameters["seen"])
+        score = torch.from_numpy(train.content["text"].value_IF[:, 0]).to(parameters["score"])
+        return {"seen": seen, "score": score}, 0.0
+
+    def score(
+        self, parameters: Params, histories: Sequence[History], user_B: np.ndarray
+    ) -> np.ndarray:
+        return np.tile(parameters["score"].numpy(), (len(user_B), 1))
+
+
+class Forgets(ByContent):
+    ranks_unseen: ClassVar[bool] = False
+
+
+def test_a_trained_central_method_can_rank_items_that_nobody_has_touched() -> None:
+    """It sees the whole catalogue, trains on what exists, and draws nothing that does not."""
+    protocol = among_cold_items(CLEAN)
+    train = split_dataset(planted_dataset(), protocol).train
+    assert train.warm_W is not None
+    cold_C = np.setdiff1d(np.arange(train.n_items), train.warm_W)
+    trainer = Trainer(Experiment("own", ByContent(), 2, protocol=protocol), train)
+    trainer.run_round()
+    assert trainer.state.shared["seen"].shape == (len(train.warm_W),)
+    score_BI = trainer.scores()(np.array([0, 5]))
+    assert score_BI.shape == (2, train.n_items)
+    assert np.array_equal(score_BI[0], train.content["text"].value_IF[:, 0])
+    drawn_UI = trainer.drawn(2).rounds_BI(np.arange(train.n_users))
+    assert drawn_UI.shape == (train.n_users, train.n_items)
+    assert drawn_UI[:, train.warm_W].any()
+    assert not drawn_UI[:, cold_C].any()
+    with pytest.raises(TacitError, match="cannot rank items that nobody has touched"):
+        Trainer(Experiment("own", Forgets(), 2, protocol=protocol), train)

@@ -327,6 +327,34 @@ class TestNeuMF(MethodTests):
     noise_rounds = 8
 
 
+class TestHeater(MethodTests):
+    name = "heater"
+    content = True
+    checkerboard_sets = ("factors.dim=16", "factors.optimiser.rate=0.01", "optimiser.rate=0.02")
+    checkerboard_rounds = 30
+    noise_sets = ("factors.dim=16", "factor_epochs=10")
+    noise_rounds = 15
+
+
+class TestGar(TestHeater):
+    name = "gar"
+    checkerboard_sets = ("factors.dim=16", "factors.optimiser.rate=0.01", "hidden=32")
+    noise_sets = ("factors.dim=16", "factor_epochs=10", "hidden=32")
+
+
+class TestAldi(TestGar):
+    name = "aldi"
+
+
+class TestCsDiffRec(MethodTests):
+    name = "cs_diffrec"
+    content = True
+    checkerboard_sets = ("hidden=64", "optimiser.rate=0.005")
+    checkerboard_rounds = 40
+    noise_sets = ("hidden=64", "optimiser.rate=0.005")
+    noise_rounds = 20
+
+
 class TestMarkov(MethodTests):
     name = "markov"
 

@@ -5,7 +5,7 @@ Rules of synchronisation and links of the channel stand beside their own tests.
 
 from __future__ import annotations
 
-from tacit.core.optim import Adam, Sgd
+from tacit.core.optim import Adam, Momentum, Sgd
 from tacit.parts.backbones import DotProduct, LinearHead, MlpHead, NeuralMf, SharedMlp
 from tacit.parts.clusters import ClusterMean
 from tacit.parts.contrast import GroupKept
@@ -148,6 +148,14 @@ class TestSgd(OptimiserTests):
 
 class TestSgdWithDecay(OptimiserTests):
     optimiser = Sgd(0.1, weight_decay=0.01, decay=0.5)
+
+
+class TestMomentum(OptimiserTests):
+    optimiser = Momentum(0.05, mass=0.8, decay=0.9)
+
+
+class TestMomentumThatLasts(OptimiserTests):
+    optimiser = Momentum(0.05, lifetime="persistent")
 
 
 class TestAdam(OptimiserTests):

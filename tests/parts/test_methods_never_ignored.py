@@ -17,7 +17,7 @@ import torch
 from tacit.central.pairs import PairModel
 from tacit.central.sequences import SequenceModel
 from tacit.core.algorithm import ClientData
-from tacit.core.optim import Adam, Sgd
+from tacit.core.optim import Adam, Momentum, Sgd
 from tacit.core.registry import PARTS
 from tacit.core.types import Params, Task
 from tacit.data.protocol import CLEAN, among_cold_items
@@ -26,10 +26,15 @@ from tacit.data.views import History
 from tacit.engines.custom import CustomEngine, CustomScorer
 from tacit.experiment.spec import Experiment
 from tacit.experiment.trainer import Trainer
+from tacit.methods.aldi import Aldi
 from tacit.methods.central_trained import Mf, Ncf, NeuMf
 from tacit.methods.cold_start import cold_pfedrec
+from tacit.methods.content_references import ContentReference, RanksByVectors
+from tacit.methods.cs_diffrec import CsDiffRec
 from tacit.methods.feddae import FedDAE
 from tacit.methods.fedpergnn import FedPerGNN
+from tacit.methods.gar import Gar
+from tacit.methods.heater import Heater
 from tacit.methods.metamf import MetaMF
 from tacit.methods.sequence_models import Gru4Rec, SasRec
 from tacit.parts.cold.diffusion import Corrected, Diffusion
@@ -276,6 +281,76 @@ def test_states_and_optimisers_of_a_sequence_model_are_never_ignored(name: str) 
         replace(plain, dropout=0.0),
     ):
         assert not np.allclose(scores, read_played(other), rtol=1e-6, atol=1e-9)
+
+
+NARROW = {"factors": Mf(dim=3, batch=16), "factor_epochs": 1, "batch": 16}
+REFERENCES: dict[str, ContentReference] = {
+    "heater": Heater(**NARROW, experts=2, optimiser=Momentum(0.5)),  # type: ignore[arg-type]
+    "gar": Gar(**NARROW, hidden=4),  # type: ignore[arg-type]
+    "aldi": Aldi(**NARROW, hidden=4),  # type: ignore[arg-type]
+}
+
+
+def by_content_played(model: RanksByVectors) -> np.ndarray:
+    parameters = model.start(TRAIN, 0, WIDE)
+    for number in (1, 2):
+        parameters, _ = model.epoch(parameters, TRAIN, 0, number)
+    return model.score(parameters, [], EVERYBODY)
+
+
+@pytest.mark.parametrize("name", REFERENCES)
+def test_vectors_factors_and_optimisers_of_a_reference_are_never_ignored(name: str) -> None:
+    plain: Any = REFERENCES[name]
+    parent = type(plain)
+
+    def item_vectors(self: Any, p: Params, known: Any) -> torch.Tensor:
+        found: torch.Tensor = 3.0 * parent.item_vectors(self, p, known)
+        return found
+
+    scores = by_content_played(plain)
+    assert np.allclose(scores, by_content_played(overriding(plain)), rtol=1e-12, atol=1e-12)
+    thrice = by_content_played(overriding(plain, item_vectors=item_vectors))
+    assert np.allclose(thrice, 3.0 * scores, rtol=1e-9, atol=1e-12)
+    kind = type(plain.optimiser)
+
+    def update(self: Any, value: Any, gradient: Any, state: Params, rate: float) -> Any:
+        stepped, state = kind.update(self, value, gradient, state, rate)
+        return value + 2 * (stepped - value), state
+
+    for other in (
+        replace(plain, optimiser=overriding(plain.optimiser, update=update)),
+        replace(plain, factors=overriding(plain.factors, **squared(plain.factors))),
+        replace(plain, features=Features(kind="zero")),
+        replace(plain, factor_epochs=2),
+    ):
+        assert not np.allclose(scores, by_content_played(other), rtol=1e-6, atol=1e-9)
+
+
+def test_states_noise_and_optimisers_of_cs_diffrec_are_never_ignored() -> None:
+    plain: Any = CsDiffRec(hidden=5, content_width=3, batch=16, optimiser=Adam(0.01))
+
+    def item_vectors(self: Any, *known: Any) -> torch.Tensor:
+        found: torch.Tensor = 3.0 * CsDiffRec.item_vectors(self, *known)
+        return found
+
+    scores = by_content_played(plain)
+    assert np.allclose(scores, by_content_played(overriding(plain)), rtol=1e-12, atol=1e-12)
+    thrice = by_content_played(overriding(plain, item_vectors=item_vectors))
+    assert np.allclose(thrice, 3.0 * scores, rtol=1e-9, atol=1e-12)
+    for other in (
+        replace(plain, optimiser=overriding(plain.optimiser, update=doubled)),
+        replace(plain, loss="unweighted"),
+        replace(plain, dropout=0.0),
+        replace(plain, features=Features(kind="zero")),
+        replace(plain, schedule=replace(plain.schedule, kind="cosine")),
+    ):
+        assert not np.allclose(scores, by_content_played(other), rtol=1e-6, atol=1e-9)
+    train = split_dataset(with_content(ragged()), among_cold_items(CLEAN)).train
+    by_start = []
+    for start_from in ("gaussian", "matched"):
+        model = replace(plain, start_from=start_from)
+        by_start.append(model.epoch(model.start(train, 0, WIDE), train, 0, 1)[0]["ranked.items"])
+    assert not torch.allclose(*by_start)
 
 
 @pytest.mark.parametrize(

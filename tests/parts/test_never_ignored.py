@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from tacit.core.method import Method
-from tacit.core.optim import Adam, Sgd
+from tacit.core.optim import Adam, Momentum, Sgd
 from tacit.core.parts import Aggregated, Backbone, Sync
 from tacit.core.registry import PARTS
 from tacit.core.types import ITEMS, Initializer, Params, Phase
@@ -104,6 +104,7 @@ PLACES: dict[str, Method] = {
     "neural mf": Method(NeuralMf(4, (3, 2)), local=JOINT),
     "pairwise": Method(DotProduct(4), local=JOINT, objective=PairwiseRanking()),
     "adam": Method(LinearHead(4), local=Joint(Adam(0.05), Adam(0.05), batch=16)),
+    "momentum": Method(LinearHead(4), local=Joint(Momentum(0.05), Momentum(0.5), batch=16)),
 }
 
 Override = Callable[[Callable[..., Any]], Any]
@@ -211,6 +212,7 @@ BEHAVIOURS: dict[str, dict[str, Override]] = {
     "reconstruct": {"phases": phases(("model", "items"))},
     "held": {"phases": IN_TURNS},
     "sgd": STEP,
+    "momentum": STEP,
     "adam": STEP,
     "bce": {"loss": scaled(2.0)},
     "pairwise": {"loss": scaled(2.0)},
@@ -249,6 +251,10 @@ ELSEWHERE = {
     **dict.fromkeys(("mf", "ncf", "neumf"), "test_methods_never_ignored.py: models of pairs"),
     **dict.fromkeys(("bprmf", "lightgcn"), "tests/methods/test_pairwise_references.py"),
     "ials": "tests/methods/test_ials.py: a way to solve of one's own",
+    **dict.fromkeys(
+        ("heater", "gar", "aldi", "cs_diffrec"),
+        "test_methods_never_ignored.py: references for cold items",
+    ),
     **dict.fromkeys(("sasrec", "gru4rec"), "test_methods_never_ignored.py: models of sequences"),
     **dict.fromkeys(
         ("popularity", "random", "unseen_first", "ease", "pure_svd", "mean_profile"),

@@ -88,13 +88,16 @@ class TrainedCentralMethod:
     and the usual selection on validation picks one. What `start` and `epoch` return is everything
     that the next epoch needs, the optimizer state included.
 
-    With `runs_on_gpu` parameters may lie on a GPU, where `epoch` and `score` then work.
+    With `runs_on_gpu` parameters may lie on a GPU, where `epoch` and `score` then work. One that
+    `ranks_unseen` items, by their content, gets the whole catalogue: under a cold split it trains
+    on `train.existing()`, and scores every item of `train`.
     """
 
     composed: ClassVar[None] = None
     privacy: ClassVar[None] = None  # the server sees every history
     runs_on_gpu: ClassVar[bool] = False
     EPOCH_OF: ClassVar[str] = "mini-batches"  # what an epoch is made of, for people
+    ranks_unseen: ClassVar[bool] = False
 
     @property
     def reads_order(self) -> bool:
@@ -301,6 +304,10 @@ class EpochsAlgorithm(CentralAlgorithm):
     @property
     def runs_on_gpu(self) -> bool:  # type: ignore[override]
         return self.method.runs_on_gpu
+
+    @property
+    def ranks_unseen(self) -> bool:  # type: ignore[override]
+        return self.method.ranks_unseen
 
     @property
     def reads_order(self) -> bool:

@@ -105,6 +105,37 @@ class Sgd(Optimiser):
         return value - rate * gradient, state
 
 
+@register("momentum")
+@dataclass(frozen=True)
+class Momentum(Optimiser):
+    """Descent along a velocity: velocity = mass · velocity + gradient, and a step against it.
+
+    >>> heavy, value = Momentum(mass=0.5), torch.zeros(1)
+    >>> state = heavy.init(value, 0)
+    >>> for _ in range(2):
+    ...     value, state = heavy.update(value, torch.ones(1), state, 0.1)
+    >>> round(value.item(), 6)  # steps of 0.1 and 0.15
+    -0.25
+    """
+
+    entrywise = True
+
+    rate: float = 0.01
+    per_item: float | None = None
+    decay: float = 1.0
+    mass: float = 0.9
+    lifetime: Literal["round", "persistent"] = "round"
+
+    def init(self, value: Tensor, batch_dims: int) -> Params:
+        return {"velocity": torch.zeros_like(value)}
+
+    def update(
+        self, value: Tensor, gradient: Tensor, state: Params, rate: float
+    ) -> tuple[Tensor, Params]:
+        velocity = self.mass * state["velocity"] + gradient
+        return value - rate * velocity, {"velocity": velocity}
+
+
 @register("adam")
 @dataclass(frozen=True)
 class Adam(Optimiser):

@@ -142,8 +142,9 @@ def resolve(
     built = with_plugins(entry.method(preset), plugins)
     parts = built.composed
     chosen = protocol_named(protocol, method, plugins)
-    if split is None and parts is not None and parts.cold is not None:
-        split = "cold"
+    if split is None:
+        has_generator = parts is not None and parts.cold is not None
+        split = "cold" if has_generator else entry.split
     if (
         split is None
         and not chosen.split.is_cold

@@ -230,7 +230,7 @@ class Trainer:
         if draws.sampling is None:
             return DrawnNegatives.nothing(self.train)
         return DrawnNegatives.of(
-            self.train,
+            self.train.existing(),  # who ranks the whole catalogue draws of what exists, too
             draws.sampling,
             seed=self.experiment.seed,
             rounds=((n, self.participants(n).user_P) for n in range(1, rounds + 1)),

@@ -13,6 +13,7 @@ from tacit.methods.entry import Entry as Entry
 from tacit.methods.pfedrec import pfedrec as pfedrec  # at once: its file has the same name
 
 if TYPE_CHECKING:
+    from tacit.methods.aldi import Aldi as Aldi
     from tacit.methods.central_trained import Mf as Mf
     from tacit.methods.central_trained import Ncf as Ncf
     from tacit.methods.central_trained import NeuMf as NeuMf
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from tacit.methods.controls import RandomOrder as RandomOrder
     from tacit.methods.controls import UnseenFirst as UnseenFirst
     from tacit.methods.controls import local_only as local_only
+    from tacit.methods.cs_diffrec import CsDiffRec as CsDiffRec
     from tacit.methods.dpals import DpAls as DpAls
     from tacit.methods.factorisation import fcf as fcf
     from tacit.methods.factorisation import fedavg as fedavg
@@ -44,6 +46,8 @@ if TYPE_CHECKING:
     from tacit.methods.feddae import FedDAE as FedDAE
     from tacit.methods.fednext import FedNext as FedNext
     from tacit.methods.fedpergnn import FedPerGNN as FedPerGNN
+    from tacit.methods.gar import Gar as Gar
+    from tacit.methods.heater import Heater as Heater
     from tacit.methods.ials import Ials as Ials
     from tacit.methods.linear_references import Edlae as Edlae
     from tacit.methods.linear_references import FedSlim as FedSlim
@@ -60,12 +64,16 @@ if TYPE_CHECKING:
     from tacit.methods.sequence_models import SasRec as SasRec
 
 WHERE = {
+    "Aldi": "aldi",
+    "CsDiffRec": "cs_diffrec",
     "DpAls": "dpals",
     "FcfAls": "fcf_als",
     "FedDAE": "feddae",
     "FedNext": "fednext",
     "FedPerGNN": "fedpergnn",
     "Ials": "ials",
+    "Gar": "gar",
+    "Heater": "heater",
     "MetaMF": "metamf",
     **dict.fromkeys(("Mf", "Ncf", "NeuMf"), "central_trained"),
     **dict.fromkeys(("Ease", "FedEase", "FedSpectral", "PureSvd"), "closed_forms"),

@@ -39,6 +39,10 @@ BUILT_IN = {
     "tacit.methods.pairwise_references": ("bprmf", "lightgcn"),
     "tacit.methods.ials": ("ials",),
     "tacit.methods.linear_references": ("edlae", "slim", "fedslim"),
+    "tacit.methods.heater": ("heater",),
+    "tacit.methods.gar": ("gar",),
+    "tacit.methods.aldi": ("aldi",),
+    "tacit.methods.cs_diffrec": ("cs_diffrec",),
     "tacit.methods.order_references": ("markov", "slist"),
     "tacit.methods.sequence_models": ("gru4rec", "sasrec"),
 }
@@ -50,7 +54,8 @@ class Entry:
 
     `presets` hold hyper-parameters by name ("paper", "released", "tuned"), as arguments of `build`;
     `rounds` is how long the paper trains. `protocol` names the protocol of the method's paper, or
-    "clean" where there is none.
+    "clean" where there is none. `split` is how data is split for it unless somebody says; None: as
+    the protocol says, or by items where the method has a generator of rows.
     """
 
     build: Callable[..., Method | CentralMethod | CustomMethod | TrainedCentralMethod]
@@ -58,6 +63,7 @@ class Entry:
     rounds: int
     protocol: str = "clean"
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"paper": {}})
+    split: str | None = None
 
     def method(
         self, preset: str = "paper"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, Protocol
 
 import numpy as np
 import torch
@@ -66,6 +66,21 @@ def _parted(joined: Tensor, like: Params) -> Params:
     names = sorted(like)
     parts = joined.split([like[name].numel() for name in names])
     return {name: part.view(like[name].shape) for name, part in zip(names, parts, strict=True)}
+
+
+class Guesses(Protocol):
+    """What a diffusion asks of a network: a guess of clean rows."""
+
+    @property
+    def dropout(self) -> float: ...
+    def guess(
+        self,
+        p: Params,
+        noisy_ND: Tensor,
+        step_N: Tensor,
+        feature_NF: Tensor,
+        keep_ND: Tensor | None = None,
+    ) -> Tensor: ...
 
 
 # The network that guesses a clean row from a noisy one, the step and the item's features.
@@ -153,7 +168,7 @@ class Denoiser:
         noisy_ND = _normed(p, "query", noisy_ND)
         if keep_ND is not None:
             noisy_ND = noisy_ND * keep_ND
-        known = [torch.tanh(_linear(p, "time", _waves(step_N, noisy_ND.dtype)))]
+        known = [torch.tanh(_linear(p, "time", waves(step_N, noisy_ND.dtype, _TIME_WIDTH)))]
         if self.guidance:
             known.append(torch.tanh(_linear(p, "modality", feature_NF)))
         if self.fusion == "attention":
@@ -192,9 +207,13 @@ def _normed(p: Params, name: str, value_ND: Tensor) -> Tensor:
     return torch.nn.functional.layer_norm(value_ND, shape, p[f"{name}.scale"], p[f"{name}.shift"])
 
 
-def _waves(step_N: Tensor, dtype: torch.dtype) -> Tensor:
-    """A step as cosines, then sines, from fast to slow."""
-    half = _TIME_WIDTH // 2
+def waves(step_N: Tensor, dtype: torch.dtype, width: int) -> Tensor:
+    """A step as cosines, then sines, from fast to slow.
+
+    >>> waves(torch.zeros(1), torch.float32, 4).tolist()
+    [[1.0, 1.0, 0.0, 0.0]]
+    """
+    half = width // 2
     frequency = 10000.0 ** (-torch.arange(half, dtype=dtype, device=step_N.device) / half)
     angle = step_N.to(dtype)[:, None] * frequency
     return torch.cat([torch.cos(angle), torch.sin(angle)], dim=1)

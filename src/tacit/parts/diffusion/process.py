@@ -12,7 +12,7 @@ from torch import Tensor
 from tacit.core.optim import Optimiser
 from tacit.core.types import Params
 from tacit.errors import TacitError, nearest
-from tacit.parts.diffusion.denoiser import Denoiser, descended
+from tacit.parts.diffusion.denoiser import Guesses, descended
 
 # How much noise stands in a row at each step, and what follows from it. Suffix T: steps.
 
@@ -149,7 +149,7 @@ def noise_rows(schedule: Schedule, reverse_noise: bool) -> int:
 
 
 def drawn_rows(
-    denoiser: Denoiser,
+    denoiser: Guesses,
     schedule: Schedule,
     p: Params,
     feature_CF: Tensor,
@@ -165,6 +165,7 @@ def drawn_rows(
     training saw there. `steps` walks the last so many steps only. Row 0 of the noise is the start.
 
     >>> import numpy as np
+    >>> from tacit.parts.diffusion.denoiser import Denoiser
     >>> denoiser = Denoiser(width=8, feature_width=3)
     >>> p = denoiser.init(np.random.default_rng(0))
     >>> drawn_rows(denoiser, Schedule(), p, torch.zeros(5, 3), torch.zeros(5, 1, 8)).shape
@@ -231,10 +232,11 @@ def noised(
 
 
 def loss_of(
-    denoiser: Denoiser, schedule: Schedule, p: Params, batch: Noised, weighted: bool
+    denoiser: Guesses, schedule: Schedule, p: Params, batch: Noised, weighted: bool
 ) -> Tensor:
     """The mean squared error of the guesses; weighted, each row counts by the step it stands at.
 
+    >>> from tacit.parts.diffusion.denoiser import Denoiser
     >>> denoiser = Denoiser(width=4, feature_width=2)
     >>> p = denoiser.init(np.random.default_rng(0))
     >>> p |= {"tower3.w": torch.zeros(2, 4), "tower3.b": torch.zeros(4)}
@@ -251,7 +253,7 @@ def loss_of(
 
 
 def trained(
-    denoiser: Denoiser,
+    denoiser: Guesses,
     schedule: Schedule,
     optimiser: Optimiser,
     p: Params,
@@ -266,6 +268,7 @@ def trained(
     """The parameters after one pass over the rows, in shuffled batches.
 
     >>> from tacit.core.optim import Sgd
+    >>> from tacit.parts.diffusion.denoiser import Denoiser
     >>> denoiser, generator = Denoiser(width=4, feature_width=2), np.random.default_rng(0)
     >>> p, rows = denoiser.init(generator), torch.ones(9, 4)
     >>> after = trained(denoiser, Schedule(), Sgd(), p, rows, torch.ones(9, 2),

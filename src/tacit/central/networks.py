@@ -1,0 +1,188 @@
+"""Perceptrons with batch norms, as functions over named tensors; for content beside factors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import batch_norm
+
+from tacit.central.pairs import first_table_rows
+from tacit.core.types import Initializer, Params
+
+_NOBODY = np.zeros(1, dtype=np.uint64)
+_EPSILON = 1e-3  # of a batch norm, as in the released code of this family
+
+
+def drawn(declared: dict[str, Initializer], seed: int, dtype: torch.dtype) -> Params:
+    """First values of parameters that belong to nobody.
+
+    >>> drawn({"w": Initializer((2,))}, 0, torch.float32)["w"].tolist()
+    [0.0, 0.0]
+    """
+    return {
+        name: first_table_rows(init, name, seed, _NOBODY, dtype)[0]
+        for name, init in declared.items()
+    }
+
+
+def linear(name: str, width: int, out: int, scale: float | None) -> dict[str, Initializer]:
+    """A weight and a bias at zero. The weight is normal with a deviation, or has Glorot's uniform
+    initializer where none is given.
+
+    >>> linear("a", 2, 4, None)["a.w"].scale
+    1.0
+    """
+    weight = Initializer((width, out), "uniform", (6 / (width + out)) ** 0.5)
+    if scale is not None:
+        weight = Initializer((width, out), "normal", scale)
+    return {f"{name}.w": weight, f"{name}.b": Initializer((out,))}
+
+
+def through(p: Params, name: str, value: Tensor) -> Tensor:
+    """A value after a linear layer."""
+    return value @ p[f"{name}.w"] + p[f"{name}.b"]
+
+
+def dropped(value: Tensor, rate: float, generator: np.random.Generator) -> Tensor:
+    """Entries are left out at a rate, and what stays is scaled so that its mean is kept.
+
+    >>> dropped(torch.ones(2), 0.0, np.random.default_rng(0)).tolist()
+    [1.0, 1.0]
+    """
+    if rate == 0:
+        return value
+    kept = generator.random(value.shape, dtype=np.float32) >= rate
+    return value * torch.from_numpy(kept).to(value.dtype) / (1 - rate)
+
+
+def half_squares(p: Params, names: tuple[str, ...]) -> Tensor:
+    """Half the sum of squares of some parameters.
+
+    >>> half_squares({"a": torch.tensor([2.0, 0.0]), "b": torch.ones(1)}, ("a",)).item()
+    2.0
+    """
+    return torch.stack([p[name].square().sum() for name in names]).sum() / 2
+
+
+@dataclass(frozen=True)
+class Perceptron:
+    """Linear, batch norm, tanh, dropout, linear; with `norm_first` a norm without gain before all.
+
+    Running statistics are no parameters that descend: they stand in `statistics`, move by
+    `momentum` to those of a batch in training, and are what counts outside of it.
+
+    >>> tower = Perceptron("tower", 2, 3, 1)
+    >>> p = tower.parameters(0, torch.float32) | tower.statistics(torch.float32)
+    >>> tower(p, torch.zeros(5, 2), None).shape
+    torch.Size([5, 1])
+    >>> sum(value.numel() for value in tower.parameters(0, torch.float32).values())
+    19
+    """
+
+    name: str
+    width: int
+    hidden: int
+    out: int
+    scale: float | None = None
+    momentum: float = 0.1
+    norm_first: bool = False
+    dropout: float = 0.0
+
+    def parameters(self, seed: int, dtype: torch.dtype) -> Params:
+        """What descends: two linear layers, gain and shift of the norm between them."""
+        layers = linear(f"{self.name}.first", self.width, self.hidden, self.scale)
+        layers |= linear(f"{self.name}.last", self.hidden, self.out, self.scale)
+        norms = {
+            f"{self.name}.norm.gain": torch.ones(self.hidden, dtype=dtype),
+            f"{self.name}.norm.shift": torch.zeros(self.hidden, dtype=dtype),
+        }
+        if self.norm_first:
+            norms[f"{self.name}.before.shift"] = torch.zeros(self.width, dtype=dtype)
+        return drawn(layers, seed, dtype) | norms
+
+    def statistics(self, dtype: torch.dtype) -> Params:
+        """Running means and variances."""
+        widths = {"norm": self.hidden} | ({"before": self.width} if self.norm_first else {})
+        zeros = {f"{self.name}.{n}.mean": torch.zeros(w, dtype=dtype) for n, w in widths.items()}
+        ones = {f"{self.name}.{n}.variance": torch.ones(w, dtype=dtype) for n, w in widths.items()}
+        return zeros | ones
+
+    @property
+    def weights(self) -> tuple[str, str]:
+        return f"{self.name}.first.w", f"{self.name}.last.w"
+
+    @property
+    def biases(self) -> tuple[str, str]:
+        return f"{self.name}.first.b", f"{self.name}.last.b"
+
+    def __call__(self, p: Params, value_NW: Tensor, training: np.random.Generator | None) -> Tensor:
+        """(N, out); in training by the statistics of these rows, which move the running ones in
+        place, and with dropout from the generator."""
+        if self.norm_first:
+            value_NW = self._normed(p, "before", value_NW, training is not None)
+        hidden_NH = self._normed(
+            p, "norm", through(p, f"{self.name}.first", value_NW), training is not None
+        )
+        hidden_NH = torch.tanh(hidden_NH)
+        if training is not None:
+            hidden_NH = dropped(hidden_NH, self.dropout, training)
+        return through(p, f"{self.name}.last", hidden_NH)
+
+    def _normed(self, p: Params, norm: str, value: Tensor, training: bool) -> Tensor:
+        name = f"{self.name}.{norm}"
+        return batch_norm(
+            value,
+            p[f"{name}.mean"],
+            p[f"{name}.variance"],
+            p.get(f"{name}.gain"),
+            p[f"{name}.shift"],
+            training,
+            self.momentum,
+            _EPSILON,
+        )
+
+
+def apart(p: Params, towers: Iterable[Perceptron]) -> tuple[Params, Params]:
+    """What descends among the parameters, and the running statistics of towers.
+
+    >>> tower = Perceptron("tower", 2, 3, 1)
+    >>> both = tower.parameters(0, torch.float32) | tower.statistics(torch.float32)
+    >>> sorted(apart(both, [tower])[1])
+    ['tower.norm.mean', 'tower.norm.variance']
+    """
+    known = {name for tower in towers for name in tower.statistics(torch.float32)}
+    moving = {name: value for name, value in p.items() if name not in known}
+    return moving, {name: p[name] for name in known}
+
+
+@dataclass
+class Losses:
+    """Adds up the losses of batches while they are descended.
+
+    >>> losses = Losses()
+    >>> _ = losses.told(lambda p: p["w"], rows=2)({"w": torch.tensor(3.0)})
+    >>> _ = losses.told(lambda p: p["w"], rows=1)({"w": torch.tensor(6.0)})
+    >>> losses.mean
+    4.0
+    """
+
+    total: float = 0.0
+    rows: int = 0
+
+    def told(self, loss: Callable[[Params], Tensor], rows: int) -> Callable[[Params], Tensor]:
+        """The same loss, which is counted when somebody asks for it."""
+
+        def counted(p: Params) -> Tensor:
+            found = loss(p)
+            self.total, self.rows = self.total + found.item() * rows, self.rows + rows
+            return found
+
+        return counted
+
+    @property
+    def mean(self) -> float:
+        return self.total / self.rows if self.rows else float("nan")
