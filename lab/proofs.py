@@ -3,8 +3,8 @@
 A reason names a run and what that run says. The run is a line of docs/results/reasons.json, which
 `python -m lab.reasons` writes, or a finished cell of a results file. A reason whose run is not
 there, is of other data or says something else is refused wherever a table is written. By which
-metrics a run shows anything is told by its numbers: where it is no nearer to print than the cell,
-the cell stays unexplained.
+metrics a run shows anything is told by its numbers: where it is not nearer to print by more than
+the cell's seeds differ, the cell stays unexplained.
 """
 
 from __future__ import annotations
@@ -108,11 +108,12 @@ class Proofs:
 
 
 class Distance(NamedTuple):
-    """A cell's mean and the published value, in percent."""
+    """A cell's mean, the published value, in percent, and the cell's deviation over seeds."""
 
     mean: float
     published: Published
     tolerance: float
+    deviation: float = 0.0
 
     @property
     def near(self) -> bool:
@@ -129,14 +130,15 @@ class Distance(NamedTuple):
         return abs(value - self.published.mean)
 
     def said_by(self, value: float) -> Literal["explains", "in part"] | None:
-        """What a run with this value says of the cell: it explains it where it is nearer to print
-        and within 15 % of it, in part where it is nearer alone, and else nothing.
+        """What a run with this value says of the cell. It must be nearer to print by more than
+        seeds differ, else it says nothing; it explains the cell where it is within 15 % of print,
+        and in part where it is not.
 
-        >>> far = Distance(20.0, Published(40.0), 1.0)
-        >>> far.said_by(39.0), far.said_by(30.0), far.said_by(19.0)
-        ('explains', 'in part', None)
+        >>> far = Distance(20.0, Published(40.0), 1.0, deviation=2.0)
+        >>> far.said_by(39.0), far.said_by(30.0), far.said_by(22.0), far.said_by(19.0)
+        ('explains', 'in part', None, None)
         """
-        if self.of(value) >= self.of(self.mean):
+        if self.of(self.mean) - self.of(value) <= self.deviation:
             return None
         return "explains" if self._replace(mean=value).near else "in part"
 
@@ -147,7 +149,8 @@ def distance(results: Results, place: Place, metric: Metric) -> Distance | None:
     values = values_of(results, place, metric)
     if published is None or not values:
         return None
-    return Distance(Spread.of(values).mean, published, place.table.tolerance)
+    spread = Spread.of(values)
+    return Distance(spread.mean, published, place.table.tolerance, spread.deviation or 0.0)
 
 
 def why(
@@ -155,8 +158,8 @@ def why(
 ) -> str | None:
     """Why a cell is far from print, with the run's own number; None where it is not far.
 
-    A run that is nearer to print than the cell, yet not within 15 % of it, explains it in part.
-    `brief` leaves out the words, which stand above.
+    A run that is nearer to print, yet not within 15 % of it, explains the cell in part. `brief`
+    leaves out the words, which stand above.
     """
     table, found = place.table, distance(results, place, metric)
     if found is None or not found.far:

@@ -167,7 +167,8 @@ def as_markdown(proofs: Proofs) -> str:
         "# Runs that were made to explain cells far from print\n\n"
         "Written by `python -m lab.reasons`. Each run has the setting that was chosen for its "
         "cell, seed 0, and differs by the change alone. `explains`: within 15 % of print. "
-        "`in part`: nearer to print than the cell's mean over seeds. Numbers are percent.\n\n"
+        "`in part`: nearer to it than the cell's mean, by more than seeds differ. Numbers are "
+        "percent.\n\n"
         f"{table_in_markdown(heading, lines)}\n\n## Commands\n\n" + "\n".join(commands)
     )
 

@@ -89,8 +89,8 @@ def _rules(table: Table) -> Iterable[str]:
         yield (
             f"A cell more than {table.tolerance:g} points or 15 % from print names, in the last "
             f"column, the run that shows why, with that run's number, or says {UNEXPLAINED!r}. "
-            "`in part`: the run is nearer to print, and not within 15 % of it. "
-            "docs/results/reasons.md has the runs."
+            "A run shows something where it is nearer to print by more than seeds differ; `in "
+            "part`: it is not within 15 % of print. docs/results/reasons.md has the runs."
         )
     yield (
         f"Every method chooses among {table.settings} settings, per dataset and protocol, on "

@@ -138,6 +138,20 @@ def test_a_run_that_is_no_nearer_to_print_explains_nothing(tmp_path: Path) -> No
     assert unexplained(table, far, proofs) == ["fedmf | planted | paper: full NDCG@10"]
 
 
+def test_a_run_that_is_nearer_by_less_than_seeds_differ_explains_nothing(tmp_path: Path) -> None:
+    table, results = replace(FEW, reasons=(REASON,)), results_of(FEW, 69.5, 20.0)
+    results.cells[PLACE.cell(1)] = made_up(60.5, 20.0, seed=1)  # 65 ± 6.36
+    because = replace(REASON.because, value=71.0)
+    table = replace(table, reasons=(replace(REASON, because=because),))
+    proofs = proofs_of(tmp_path, more=made_up(71.0, 30.0))
+    hit, _ = written(table, results, proofs, tmp_path)
+    assert hit.endswith("| pfedrec: unexplained |")
+    because = replace(because, value=72.0)
+    table = replace(table, reasons=(replace(REASON, because=because),))
+    hit, _ = written(table, results, proofs_of(tmp_path, more=made_up(72.0, 30.0)), tmp_path)
+    assert hit.endswith("(run `more`): 72.00 |")
+
+
 @pytest.mark.parametrize(
     ("because", "said"),
     [
