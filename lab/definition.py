@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import csv
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import chain, product
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
+from lab.asked import Asked
 from tacit.core.types import Task
 from tacit.engines.select import runs_on_gpu
 from tacit.errors import TacitError, nearest
 from tacit.experiment.names import slug
-from tacit.experiment.resolve import resolve
 from tacit.experiment.spec import Experiment
 from tacit.methods import METHODS
 from tacit.plugins.entry import PLUGINS, parse
@@ -54,7 +54,8 @@ class Published:
 class Row:
     """A method as a row. `sets` hold always, `on` for single datasets, whatever the setting; of
     `settings` one is chosen on validation, or of those in `settings_on` on a dataset that is named
-    there. A closed form has settings too: the points of its grid, one round each.
+    there; so it is with `rounds_on`. A closed form has settings too: the points of its grid, one
+    round each.
 
     >>> Row("fedspectral", "fedspectral", settings=(("width=8",), ("width=16",)), rounds=10).seeded
     True
@@ -71,6 +72,7 @@ class Row:
     settings: tuple[Overrides, ...] = ((),)
     settings_on: tuple[tuple[str, tuple[Overrides, ...]], ...] = ()  # (dataset, settings)
     rounds: int = 100
+    rounds_on: tuple[tuple[str, int], ...] = ()  # (dataset, rounds)
     search_rounds: int = 50  # the search is shorter than the run: half of it where feasible
     evaluate_every: int = 5
     seeded: bool = True  # False: nothing in it is drawn, so one run says all
@@ -138,11 +140,44 @@ class Reading:
 
 
 @dataclass(frozen=True)
+class Because:
+    """The run that shows a reason, and what it says: a metric of it ("full HR@10"), in percent.
+
+    `run` is a line of docs/results/reasons.json, or "TABLE: ROW | DATASET | COLUMN | seed K", a
+    cell of a results file (`lab/proofs.py`).
+    """
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    run: str
+    metric: str
+    value: float
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why one cell is far from print, in words, and the run that shows it; there is no reason
+    without one."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
+
+    row: str
+    dataset: str
+    column: Column
+    text: str
+    because: Because
+
+    @property
+    def cell(self) -> tuple[str, str, Column]:
+        return self.row, self.dataset, self.column
+
+
+@dataclass(frozen=True)
 class Table:
     """A whole table. Cells are (row, dataset, column, seed); see docs/tables.md.
 
-    `why` holds a written reason for (row, dataset, column). It is shown where a cell lies more than
-    `tolerance` points from the published value; such a cell without a reason is listed. `settings`
+    `reasons` say of single cells why they are far from the published value (more than `tolerance`
+    points, or 15 % of it), each with its run; a far cell without one is unexplained. `settings`
     is how many every row tries. `against` names the row that the closing sentences are about.
     `seen_unseen` asks for what seen and unseen test items contribute, apart. With `split_seeds` a
     seed also seeds the split, and a number stands with the interval of its mean. `cold` asks for
@@ -165,7 +200,7 @@ class Table:
     settings: int
     paper: str | None = None  # the protocol of the paper; None: clean alone
     published: Mapping[tuple[str, str, Metric], Published] = field(default_factory=dict)
-    why: Mapping[tuple[str, str, Column], str] = field(default_factory=dict)
+    reasons: tuple[Reason, ...] = ()
     tolerance: float = 2.0
     notes: tuple[str, ...] = ()
     against: str | None = None
@@ -183,9 +218,12 @@ class Table:
         for names in (rows, data):
             if len(set(names)) < len(names):
                 raise TacitError(f"The table {self.name} names something twice: {names}.")
-        for row, dataset, _ in (*self.published, *self.why):
+        reasoned = [reason.cell for reason in self.reasons]
+        for row, dataset, _ in (*self.published, *reasoned):
             if row not in rows or dataset not in data:
                 raise TacitError(f"The table {self.name} has no cell ({row}, {dataset}).")
+        if len(set(reasoned)) < len(reasoned):
+            raise TacitError(f"The table {self.name} has two reasons for one cell: {reasoned}.")
         for one in self.rows:
             for tried in (one.settings, *(settings for _, settings in one.settings_on)):
                 if not one.free and len(tried) != self.settings:
@@ -257,27 +295,31 @@ class Place:
         """What is tried here."""
         return dict(self.row.settings_on).get(self.data.name, self.row.settings)
 
-    def experiment(self, setting: Overrides, seed: int, *, search: bool = False) -> Experiment:
-        """The experiment under one setting; a search is shorter and otherwise the same."""
+    def asked(self, setting: Overrides, seed: int, *, search: bool = False) -> Asked:
+        """What is asked for under one setting; a search is shorter and otherwise the same."""
         table, row, data, paper = self.table, self.row, self.data, self.column == "paper"
         here = [setting for name, setting in row.on if name == data.name]
         if table.split_seeds:
             here.append((f"protocol.split.seed={seed}",))
-        experiment = resolve(
+        return Asked(
             row.method,
             data=data.loaded,
             protocol=(table.paper or "clean") if paper else "clean",
             preset=row.preset,
             plugins=row.plugins,
-            rounds=row.search_rounds if search else row.rounds,
+            rounds=row.search_rounds if search else dict(row.rounds_on).get(data.name, row.rounds),
             seed=seed,
             split=None if paper else data.clean_split,
             duplicates=data.paper_duplicates if paper else None,
             sets=(f"evaluate_every={row.evaluate_every}", *row.sets, *setting, *chain(*here)),
         )
+
+    def experiment(self, setting: Overrides, seed: int, *, search: bool = False) -> Experiment:
+        """The experiment under one setting."""
+        experiment = self.asked(setting, seed, search=search).experiment()
         # what has no engine for a GPU runs on the CPU, also where the others run on one
         there = runs_on_gpu(experiment.method.algorithm(Task(n_users=1, n_items=1)))
-        return replace(experiment, device=table.device) if there else experiment
+        return replace(experiment, device=self.table.device) if there else experiment
 
     @cached_property
     def problem(self) -> str | None:
@@ -345,7 +387,6 @@ def read_table(path: Path) -> Table:
             "datasets": blocks,
             "metrics": [tuple(metric.split(" ")) for metric in given["metrics"]],
             "published": _published(path.with_suffix(".csv")),
-            "why": _reasons(given.pop("why", ()), [row["name"] for row in rows], blocks),
         }
         return TypeAdapter(Table).validate_python(values)
     except (ValidationError, ValueError, KeyError) as error:
@@ -378,6 +419,8 @@ def _row(
     if "tried_on" in row:
         pairs = row.pop("tried_on").items()
         row["settings_on"] = [(name, _settings(tried[one])) for name, one in pairs]
+    if "rounds_on" in row:
+        row["rounds_on"] = list(row.pop("rounds_on").items())
     if "on" in row:
         pairs = row.pop("on").items()
         row["on"] = [(name, sets) for names, sets in pairs for name in names.split(" / ")]
@@ -385,14 +428,15 @@ def _row(
 
 
 def _settings(given: Mapping[str, Any]) -> list[Overrides]:
-    """Settings from the fields and their values; fields joined by " = " have the same value."""
+    """Settings from the fields and their values; fields joined by " = " have the same value. With
+    a `grid` every value of each field meets every value of the others."""
     return [
         tuple(
             f"{path}={value}"
             for paths, value in zip(given["fields"], values, strict=True)
             for path in paths.split(" = ")
         )
-        for values in given["values"]
+        for values in (product(*given["grid"]) if "grid" in given else given["values"])
     ]
 
 
@@ -406,17 +450,3 @@ def _published(path: Path) -> dict[tuple[str, str, Metric], Published]:
             )
             for line in csv.DictReader(stream)
         }
-
-
-def _reasons(
-    given: Iterable[Mapping[str, Any]], rows: Sequence[str], datasets: Sequence[Mapping[str, Any]]
-) -> dict[tuple[str, str, str], str]:
-    """Reasons by cell; one that names no rows or datasets is for all, and a later one wins."""
-    names = [data["name"] for data in datasets]
-    return {
-        (row, data, column): one["text"]
-        for one in given
-        for row in one.get("rows", rows)
-        for data in one.get("datasets", names)
-        for column in one["columns"]
-    }

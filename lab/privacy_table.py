@@ -23,8 +23,7 @@ import typer
 
 from lab.definition import Data, Metric, Overrides, Place, Row, Table
 from lab.fill import NOT_YET, Filling, Only
-from lab.render import values_of
-from lab.results import AttackCell, Results
+from lab.results import AttackCell, Results, values_of
 from tacit.attack.presence import attack_presence
 from tacit.cli import settings as options
 from tacit.cli.main import main

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from lab.definition import Column, Data, Metric, Place, Table
-from lab.results import KINDS, DoneCell, Kind, Results, metric_key
+from lab.proofs import UNEXPLAINED, Proofs, share_near, share_text, unexplained, why
+from lab.results import KINDS, DoneCell, Kind, Results, metric_key, values_of
 from lab.true_epsilon import HOW_TO_READ, epsilon_lines, short_epsilon
 from lab.verdict import gain_lines, verdict
 from tacit.evaluation.significance import Spread
@@ -18,8 +19,9 @@ from tacit.study.writer import as_markdown as table_in_markdown
 CANDIDATES = {"full": "full", "sampled99": "1+99"}
 
 
-def as_markdown(table: Table, results: Results, out: Path) -> str:
+def as_markdown(table: Table, results: Results, out: Path, proofs: Proofs | None = None) -> str:
     """The whole file. Tests of rows that were run below `out` and are not tested yet are made."""
+    proofs = proofs or Proofs()
     lines = [
         f"# {table.title}",
         "",
@@ -28,6 +30,7 @@ def as_markdown(table: Table, results: Results, out: Path) -> str:
         f"{_spread(table)}, the number of seeds in brackets. "
         "1+99 ranks the held-out item against 99 sampled ones, full against the whole catalogue.",
         "",
+        *_share(table, results),
         *(
             f"- {note}"
             for note in (
@@ -42,7 +45,10 @@ def as_markdown(table: Table, results: Results, out: Path) -> str:
     ]
     for data in table.datasets:
         lines += [f"## {data.name}", "", *([data.note, ""] if data.note else [])]
-        lines.append((_compared if table.paper else _plain)(table, data, results))
+        lines += _share(table, results, [data])
+        lines.append(
+            _compared(table, data, results, proofs) if table.paper else _plain(table, data, results)
+        )
         lines += seen_unseen_lines(table, data, results)
         lines += _cold_lines(table, data, results)
         lines += gain_lines(table, data, results, out)
@@ -51,11 +57,17 @@ def as_markdown(table: Table, results: Results, out: Path) -> str:
     if said := verdict(table, results, out):
         lines += ["## What the numbers say", "", *(f"- {one}" for one in said), ""]
     if table.published:
-        lines += ["## Far from print, no reason written yet", ""]
-        lines += [f"- {cell}" for cell in unexplained(table, results)] or ["None."]
+        lines += ["## Far from print and unexplained", ""]
+        lines += [f"- {cell}" for cell in unexplained(table, results, proofs)] or ["None."]
         lines.append("")
     lines += ["## What was chosen on validation", "", _choices(table, results)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _share(table: Table, results: Results, datasets: Sequence[Data] | None = None) -> list[str]:
+    """How much of a table, or of some of its datasets, is near print; nothing without print."""
+    told = share_text(table, share_near(table, results, datasets))
+    return [f"**{told}**" if datasets is None else told, ""] if told else []
 
 
 def _spread(table: Table) -> str:
@@ -75,8 +87,10 @@ def _rules(table: Table) -> Iterable[str]:
             "given under both, in that order."
         )
         yield (
-            f"A cell more than {table.tolerance:g} points from print has a written reason in the "
-            "last column, or is listed below."
+            f"A cell more than {table.tolerance:g} points or 15 % from print names, in the last "
+            f"column, the run that shows why, with that run's number, or says {UNEXPLAINED!r}. "
+            "A run shows something where it is nearer to print by more than seeds differ; `in "
+            "part`: it is not within 15 % of print. docs/results/reasons.md has the runs."
         )
     yield (
         f"Every method chooses among {table.settings} settings, per dataset and protocol, on "
@@ -123,18 +137,6 @@ def metric_text(metric: Metric) -> str:
     return f"{metric[1]} {CANDIDATES[metric[0]]}"
 
 
-def values_of(
-    results: Results, place: Place, metric: Metric, kind: Kind | None = None
-) -> list[float]:
-    """A metric over the finished seeds of a place, in percent; with `kind`, what the warm or the
-    unseen test items contribute to it."""
-    done, key = results.done_of(place), metric_key(metric)
-    if kind is None:
-        return [100 * cell.metrics[key] for cell in done]
-    parts = [getattr(cell.breakdown, kind).adds for cell in done if cell.breakdown is not None]
-    return [100 * adds[key] for adds in parts if key in adds]
-
-
 def cell_text(
     results: Results,
     place: Place,
@@ -158,7 +160,7 @@ def cell_text(
 # The tables of one dataset.
 
 
-def _compared(table: Table, data: Data, results: Results) -> str:
+def _compared(table: Table, data: Data, results: Results, proofs: Proofs) -> str:
     """One line per row and metric, print and both protocols side by side."""
     columns = table.columns_of(data)
     names: dict[Column, str] = {"paper": f"ours, {table.paper}", "clean": "ours, clean"}
@@ -167,7 +169,7 @@ def _compared(table: Table, data: Data, results: Results) -> str:
     lines = []
     for row in table.rows_of(data):
         epsilon = [short_epsilon(table, row, data, results)] if table.epsilon else []
-        said: set[str] = set()
+        said: set[Column] = set()
         for metric in table.metrics:
             published = table.published.get((row.name, data.name, metric))
             places = {column: Place(table, row, data, column) for column in columns}
@@ -175,20 +177,20 @@ def _compared(table: Table, data: Data, results: Results) -> str:
                 cell_text(results, places[column], metric) if column in places else DASH
                 for column in names
             ]
-            why = []
+            reasons = []
             for column, place in places.items():
-                reason = table.why.get((row.name, data.name, column))
-                if reason and far_from_published(results, place, metric):
-                    again = "as above" if reason in said else reason
-                    said.add(reason)
-                    why.append(f"{table.paper if column == 'paper' else column}: {again}")
+                reason = why(results, place, metric, proofs, brief=column in said)
+                if reason is not None:
+                    name = table.paper if column == "paper" else column
+                    reasons.append(f"{name}: {reason}")
+                    said |= set() if reason == UNEXPLAINED else {column}
             references = [
                 " / ".join(_reference(results, place, name, metric) for place in places.values())
                 for name in ("popularity", "chance")
             ]
             shown = published.text if published else DASH
             first = [row.name, metric_text(metric), shown, *texts, *epsilon]
-            lines.append([*first, *references, "; ".join(why)])
+            lines.append([*first, *references, "; ".join(reasons)])
     return table_in_markdown(heading, lines)
 
 
@@ -232,26 +234,6 @@ def _bytes_up(table: Table, results: Results, place: Place) -> list[str]:
         return []
     done = results.done_of(place)
     return [bytes_text(done[0].bytes_up) if done else DASH]
-
-
-def far_from_published(results: Results, place: Place, metric: Metric) -> bool:
-    """Whether a cell lies further from the published value than the table's tolerance."""
-    table = place.table
-    published = table.published.get((place.row.name, place.data.name, metric))
-    values = values_of(results, place, metric)
-    if published is None or not values:
-        return False
-    return abs(Spread.of(values).mean - published.mean) > table.tolerance
-
-
-def unexplained(table: Table, results: Results) -> list[str]:
-    """Cells that are far from the published value and have no written reason."""
-    found = []
-    for place in table.places:
-        far = [metric for metric in table.metrics if far_from_published(results, place, metric)]
-        if far and (place.row.name, place.data.name, place.column) not in table.why:
-            found.append(f"{place.key}: {' and '.join(metric_text(metric) for metric in far)}")
-    return found
 
 
 def seen_unseen_lines(table: Table, data: Data, results: Results) -> list[str]:

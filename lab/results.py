@@ -267,3 +267,15 @@ class Results(BaseModel):
         if choice is None or choice.chosen is None or choice.digest != place.digest:
             return None
         return place.settings[choice.chosen]
+
+
+def values_of(
+    results: Results, place: Place, metric: Metric, kind: Kind | None = None
+) -> list[float]:
+    """A metric over the finished seeds of a place, in percent; with `kind`, what the warm or the
+    unseen test items contribute to it."""
+    done, key = results.done_of(place), metric_key(metric)
+    if kind is None:
+        return [100 * cell.metrics[key] for cell in done]
+    parts = [getattr(cell.breakdown, kind).adds for cell in done if cell.breakdown is not None]
+    return [100 * adds[key] for adds in parts if key in adds]

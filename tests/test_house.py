@@ -262,7 +262,6 @@ SMALL = {
     "parts.objectives": "the losses: where the next one goes",
     "plugins.recency": "the plug-in that methods without parts take, too",
     "testing.synthetic": "datasets with a known answer, for whoever tests a method",
-    "methods.pfedrec": "a paper of its own, and the first method that a newcomer reads",
 }
 KNOWN_CRUMBS: set[str] = set()
 

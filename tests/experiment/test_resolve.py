@@ -6,9 +6,13 @@ from dataclasses import replace
 
 import pytest
 
+from tacit.central.pairs import PairModel
 from tacit.core.method import Method
+from tacit.core.optim import Adam, Sgd
 from tacit.data.protocol import CLEAN, FEDRKG, PFEDREC, Protocol, SplitRule
+from tacit.data.sampling import Sampling
 from tacit.errors import TacitError
+from tacit.experiment.plugins import plugin_notes
 from tacit.experiment.resolve import apply_set, override, protocol_named, resolve, split_named
 from tacit.experiment.spec import Experiment
 from tacit.methods import METHODS, Ease, fedmf, pfedrec
@@ -52,8 +56,29 @@ def test_plugins_without_a_paper_leave_the_protocol_alone() -> None:
 def test_presets() -> None:
     assert resolve("pfedrec", preset="released").method == pfedrec(loss_on="probabilities")
     assert refusal("pfedrec", preset="releesed") == (
-        "No preset 'releesed' here; did you mean 'released'? Known: paper, released, tuned."
+        "No preset 'releesed' here; did you mean 'released'? Known: fusion, paper, released, tuned."
     )
+
+
+@pytest.mark.parametrize("plugin", ["fedmr", "fedvlr"])
+def test_pfedrec_has_the_client_of_the_fusion_papers_as_a_preset(plugin: str) -> None:
+    fused = resolve("pfedrec", preset="fusion", plugins=[plugin]).method
+    assert isinstance(fused, Method)
+    assert (fused.backbone.dim, fused.items.width) == (64, 64)  # type: ignore[attr-defined]
+    inner = fused.local.inner
+    assert inner is not None
+    assert (inner.epochs, inner.batch) == (5, 2048)
+    assert fused.sampling == Sampling(1, "epoch")
+    notes = plugin_notes(resolve("pfedrec", preset="fusion", plugins=[plugin]))
+    assert any("ranks with a privately tuned copy" in note and plugin in note for note in notes)
+
+
+@pytest.mark.parametrize("name", ["mf", "ncf", "neumf"])
+def test_central_baselines_have_plain_descent_as_a_preset(name: str) -> None:
+    for preset, optimiser in (("paper", Adam(1e-3, lifetime="persistent")), ("sgd", Sgd(0.1))):
+        method = resolve(name, preset=preset).method
+        assert isinstance(method, PairModel)
+        assert method.optimiser == optimiser
 
 
 def test_unknown_names() -> None:

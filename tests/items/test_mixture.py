@@ -192,6 +192,32 @@ def test_placements_give_the_same_numbers() -> None:
         assert same_to(value, two.end[name], 1e-9 * max(1.0, one.change(name))), name
 
 
+def test_without_its_layer_norm_fedvlr_has_the_numbers_of_fedmr() -> None:
+    plain, normed = (
+        trace(fedvlr(fcf(dim=4), id_width=5, normalise=normalise), TRAIN, LoopEngine(torch.float64))
+        for normalise in (False, True)
+    )
+    one = trace(fedmr(fcf(dim=4), id_width=5), TRAIN, LoopEngine(torch.float64))
+    for name, value in one.end.items():
+        assert same_to(value, plain.end[name], 1e-9 * max(1.0, one.change(name))), name
+    assert not same_to(one.end["items"], normed.end["items"], 1e-6)
+
+
+def test_operators_step_by_plain_descent_where_that_is_asked_for() -> None:
+    """FedMR's algorithm 1 has descent; Adam is the default. One step of descent moves a parameter
+    by the rate times its mean gradient, so that twice the rate moves it twice as far."""
+    moved = {}
+    for rate in (0.01, 0.02):
+        method = fedmr(fcf(dim=4), id_width=5, encoder="sgd", encoder_rate=rate)
+        found = trace(method, TRAIN, LoopEngine(torch.float64), rounds=1)
+        moved[rate] = {name: found.end[name] - found.start[name] for name in found.end}
+    names = [name for name in moved[0.01] if name.startswith("view")]
+    assert names
+    for name in names:
+        assert same_to(2 * moved[0.01][name], moved[0.02][name], 1e-12), name
+    assert any(moved[0.01][name].abs().max() > 1e-6 for name in names)
+
+
 def test_noise_falls_on_what_travels() -> None:
     """On gradients of the views where those travel, on gradients of table and operators else."""
     for method in (fedmr(fcf(dim=4), id_width=5), fedvlr(fcf(dim=4), id_width=5)):

@@ -12,8 +12,9 @@ import torch
 
 from lab.definition import Data, Overrides, Place, Published, Row, Table, load_table, table_names
 from lab.fill import Filling
-from lab.render import as_markdown, cell_text, seen_unseen_lines, unexplained
+from lab.render import as_markdown, cell_text, seen_unseen_lines
 from lab.results import KINDS, Cell, DoneCell, References, Results, Share, Shares, undone
+from tacit.core.optim import Sgd
 from tacit.core.types import Task
 from tacit.engines.cohort import CohortEngine
 from tacit.errors import TacitError
@@ -381,21 +382,13 @@ def with_cells(table: Table, cells: dict[str, DoneCell | Cell], seeds: int = 1) 
     return Results(path=Path("few.json"), table=table.name, seeds=seeds, cells=cells)
 
 
-def test_reasons_are_shown_only_far_from_print(tmp_path: Path) -> None:
-    reason = "a reason in words"
-    table = replace(FEW, why={("fedmf", "planted", "paper"): reason}, tolerance=2.0)
-    place = place_of(table, column="paper")
-    cells: dict[str, DoneCell | Cell] = {}
-    for percent, far in ((97.5, False), (96.5, True)):  # published is 99
-        cells = {place.cell(0): made_up(place, 0, percent)}
-        assert (reason in as_markdown(table, with_cells(table, cells), tmp_path)) == far
-        assert unexplained(table, with_cells(table, cells)) == []
-        bare = unexplained(replace(table, why={}), with_cells(table, cells))
-        assert bare == (["fedmf | planted | paper: HR@10 full"] if far else [])
+def test_a_number_stands_with_its_deviation_or_its_interval(tmp_path: Path) -> None:
+    place = place_of(FEW, column="paper")
+    cells: dict[str, DoneCell | Cell] = {place.cell(0): made_up(place, 0, 96.5)}
     cells[place.cell(1)] = made_up(place, 1, 98.5)
-    assert cell_text(with_cells(table, cells), place, HIT) == "97.50 ± 1.41 (2)"
+    assert cell_text(with_cells(FEW, cells), place, HIT) == "97.50 ± 1.41 (2)"
     # Student's t with one degree of freedom: 12.71 · 1.41 / √2
-    text = cell_text(with_cells(table, cells), place, HIT, interval=True)
+    text = cell_text(with_cells(FEW, cells), place, HIT, interval=True)
     assert text == "97.50 ± 12.71 (2)"
     plain = replace(FEW, paper=None, published={})
     clean = place_of(plain)
@@ -405,9 +398,8 @@ def test_reasons_are_shown_only_far_from_print(tmp_path: Path) -> None:
     drawn = as_markdown(split, with_cells(split, {**two}, 2), tmp_path)
     assert "97.50 ± 12.71 (2)" in drawn
     assert "95 % interval" in drawn
-    left = with_cells(table, {place.cell(0): undone(place, 0, "not run yet")})
+    left = with_cells(FEW, {place.cell(0): undone(place, 0, "not run yet")})
     assert cell_text(left, place, HIT) == "not run yet"
-    assert unexplained(table, left) == []
 
 
 def test_seen_and_unseen_test_items_stand_apart_and_sum_to_the_whole(tmp_path: Path) -> None:
@@ -512,7 +504,10 @@ def test_a_table_says_what_its_rows_promise(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_every_row_of_a_real_table_tries_as_many_settings(table: Table) -> None:
     ablation = all(row.free for row in table.rows)  # every row has the same fixed settings
-    assert table.settings == 1 if ablation else 4 <= table.settings <= 6
+    if table.name == "fedrkg-clean":  # a search over three things at once
+        assert table.settings == 32
+    else:
+        assert table.settings == 1 if ablation else 4 <= table.settings <= 6
     nothing_to_choose = ("popularity", "random", "unseen_first", "mean_profile")
     as_published = ("gru4rec", "sasrec")  # networks that take the settings of their papers
     for row in table.rows:
@@ -556,7 +551,7 @@ def test_gains_are_differences_of_the_rows(tmp_path: Path) -> None:
     ease = replace(POPULARITY, name="ease", method="ease", sets=("ridges=[10.0]",))
     halves = (("recency.half_life=1.0",), ("recency.half_life=9.0",))
     recent = replace(ease, name="ease + recency", plugins=("recency",), settings=halves, free=False)
-    table = replace(FEW, rows=(ease, recent), published={}, paper=None, why={}, gains="recency")
+    table = replace(FEW, rows=(ease, recent), published={}, paper=None, gains="recency")
     results = filling(table, tmp_path, Clock(), seeds=1).fill()
     text = (tmp_path / "table-few.md").read_text()
     line = next(one for one in text.splitlines() if one.startswith("| ease | recency.half_life"))
@@ -582,6 +577,41 @@ def test_both_columns_hold_out_the_same_items_where_one_is_set_beside_the_other(
                 assert paper.protocol.split == clean.protocol.split
 
 
+def test_a_grid_is_every_value_of_each_field_with_every_other() -> None:
+    guided = next(row for row in TABLES["fedrkg-clean"].rows if row.name == "fixed guidance")
+    assert len(set(guided.settings)) == 4 * 4 * 2
+    assert guided.settings[0] == (
+        "sync.beta=0.0",
+        "sync.every=1",
+        "local.model.rate=0.01",
+        "local.items.rate=0.01",
+    )
+    assert guided.settings[-1][:2] == ("sync.beta=0.99", "sync.every=100")
+
+
+def test_appendix_c_gives_every_method_descent_four_rates_and_its_rounds() -> None:
+    table = TABLES["fedrkg-appendix-c"]
+    assert table.seeds == 5
+    tried = {0.0001, 0.001, 0.01, 0.1}
+    for place in table.places:
+        long = 3000 if place.data.name == "lastfm-2k-10" else 1000
+        made = [place.experiment(setting, 0) for setting in place.settings]
+        assert {experiment.rounds for experiment in made} == {long}
+        assert place.experiment(place.settings[0], 0, search=True).rounds < 1000
+        assert {experiment.protocol.patience for experiment in made} == {100}
+        steps = []
+        for experiment in made:
+            method: Any = experiment.method
+            local = getattr(method, "local", None)
+            steps.append(method.optimiser if local is None else getattr(local, "model", local))
+        assert all(isinstance(step, Sgd) for step in steps), place.key
+        assert {step.rate for step in steps} == tried
+        assert {step.decay for step in steps} == {1.0}
+        if place.row.name == "fedrkg":
+            beta = 0.999 if place.data.name == "lastfm-2k-10" else 0.99
+            assert {experiment.method.sync.beta for experiment in made} == {beta}  # type: ignore[union-attr]
+
+
 def test_a_mistake_in_a_table_is_one_sentence(tmp_path: Path) -> None:
     from lab.definition import HOME, read_table
 
@@ -590,7 +620,7 @@ def test_a_mistake_in_a_table_is_one_sentence(tmp_path: Path) -> None:
         (("settings = 4", "settings = 5"), "tries 4 settings and not 5; every row tries as many"),
         (('tried = "linear"', 'tried = "linaer"'), "cannot be read: 'linaer'"),
         (('method = "ncf"', 'methd = "ncf"'), "rows.0.method"),
-        (("[[why]]", "[[why]"), "cannot be read: "),
+        (("rows = [", "rows = [["), "cannot be read: "),
     ):
         path = tmp_path / "pfedrec-main.toml"
         path.write_text(good.replace(*change))

@@ -12,6 +12,7 @@ from tacit.core.compose import compose
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
 from tacit.core.types import ITEMS, OWN_ITEMS, Task
+from tacit.data.planted import planted_dataset
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.data.views import Lists, TrainView
@@ -32,7 +33,7 @@ from tacit.plugins import (
     personal_table,
 )
 from tacit.testing import SyncTests, ragged
-from tacit.testing.play import same_to, trace
+from tacit.testing.play import Trace, same_to, trace
 
 EVERYBODY = Participation()
 ENGINES: dict[str, Engine] = {
@@ -192,6 +193,47 @@ def test_the_gate_learns_what_helps() -> None:
     found = trace(method, train(), LoopEngine(torch.float64), rounds=1, participation=EVERYBODY)
     assert found.change("gate.w") > 1e-3
     assert torch.equal(found.start["user"], found.end["user"])
+
+
+def test_gates_stay_at_one_half_at_the_released_rate_and_move_where_they_are_told_to() -> None:
+    """At 1e-4 adaptive guidance is the fixed one in all but name; `gates="moving"` is not."""
+    planted = split_dataset(planted_dataset(), CLEAN).train
+
+    def played(method: Method) -> Trace:
+        engine = CohortEngine(fused="always")
+        return trace(method, planted, engine, rounds=10, participation=EVERYBODY)
+
+    fixed = played(knowledge_guidance(fedmf(), beta=0.5, every=5))
+    away, difference = {}, {}
+    for gates in ("paper", "moving"):
+        method = fedrkg(fedmf(), beta=0.5, every=5, gates=gates)  # type: ignore[arg-type]
+        found = played(method)
+        sync = method.sync.guidance
+        assert isinstance(sync, AdaptiveGuidance)
+        names = (*sync.gate_parameters, OWN_ITEMS)
+        gate_UI = torch.stack(
+            [
+                sync.gate({ITEMS: found.end[ITEMS], **{name: found.end[name][u] for name in names}})
+                for u in range(planted.n_users)
+            ]
+        )
+        away[gates] = float((gate_UI - 0.5).abs().mean())
+        difference[gates] = float((found.end[OWN_ITEMS] - fixed.end[OWN_ITEMS]).abs().mean())
+    scale = float(fixed.end[OWN_ITEMS].abs().mean())
+    assert away["paper"] < 1e-3
+    assert difference["paper"] < 1e-3 * scale
+    assert away["moving"] > 0.05
+    assert difference["moving"] > 0.01 * scale
+
+
+def test_a_gate_rate_wins_over_a_named_one() -> None:
+    for changes, rate in (({}, 1e-4), ({"gates": "moving"}, 1.0), ({"gate_rate": 0.1}, 0.1)):
+        sync = fedrkg(fedmf(), **changes).sync  # type: ignore[arg-type]
+        assert isinstance(sync, AdaptiveGuidance)
+        assert sync.gate_optimiser == Sgd(rate)
+    both = fedrkg(fedmf(), gate_rate=0.1, gates="moving").sync
+    assert isinstance(both, AdaptiveGuidance)
+    assert both.gate_optimiser == Sgd(0.1)
 
 
 def test_a_noisy_channel_reaches_guidance() -> None:

@@ -1,9 +1,13 @@
 """FedMR and FedVLR: two named settings of the bi-level fusion, on any backbone.
 
 Both papers: operators sum, perceptron and gate, id rows 512 wide, a private router; clients hold
-the item side still and send accumulated gradients; the server steps the table like the base does
-and the operators with Adam (FedMR's algorithm 1). FedVLR normalises projections and views, and
-broadcasts views instead of what makes them. Neither paper's text has the dropout of its code.
+the item side still and send accumulated gradients (FedMR's algorithm 1); the server steps the table
+like the base does. FedVLR broadcasts views instead of what makes them.
+
+Not in their texts: algorithm 1 steps operators by plain descent (`encoder="sgd"`), Adam is what the
+released code does, at a rate that is ours here. FedVLR's text has no layer norm; its code has one
+whose gains begin near 0, and ours begin at 1 (`normalise=False` leaves it out). The dropout of the
+code is left out.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from typing import Literal
 from tacit.core.capabilities import is_ground
 from tacit.core.fit import CompositionError, LeaveOut, Use
 from tacit.core.method import Method
-from tacit.core.optim import Adam
+from tacit.core.optim import Adam, Sgd
 from tacit.errors import TacitError, nearest
 from tacit.parts.local import GradientsOnly
 from tacit.parts.mixture import Mixture
@@ -41,6 +45,7 @@ OPERATORS: dict[str, View] = {
 # The papers give the server's Adam the clients' rate; at 0.1 operators run away within ten rounds.
 ENCODER_RATE = 0.01
 Sends = Literal["change", "gradients", "last_gradient"]
+Encoder = Literal["adam", "sgd"]
 FUSED = Promise("items fused from id and content", lambda m: m.items.routed is not None)
 
 
@@ -60,9 +65,10 @@ def fedmr(
     placement: Literal["client", "server"] = "client",
     softmaxes: Literal[1, 2] = 1,
     restores: bool = True,
+    encoder: Encoder = "adam",
 ) -> Method:
     """The method with fused items; names are joined by "+". `single` is one view per input,
-    `single_text` that of the text alone.
+    `single_text` that of the text alone. `encoder` is how the server steps the operators.
 
     >>> from tacit.methods import fcf
     >>> [view.name for view in fedmr(fcf()).items.views_of]
@@ -92,7 +98,7 @@ def fedmr(
         shuffled=shuffled,
         placement=placement,
     )
-    return with_encoder(replace(method, items=items), sends, encoder_rate, restores)
+    return with_encoder(replace(method, items=items), sends, encoder_rate, restores, encoder)
 
 
 PLUGINS["fedmr"] = Plugin(
@@ -113,8 +119,11 @@ def fedvlr(
     without: str = "",
     noise: str = "",
     shuffled: bool = False,
+    normalise: bool = True,
+    encoder: Encoder = "adam",
 ) -> Method:
-    """The method with normalised views that the server makes and broadcasts.
+    """The method with views that the server makes and broadcasts, normalised unless it is told not
+    to: the paper's text has no layer norm.
 
     >>> from tacit.methods import fcf
     >>> fedvlr(fcf()).items.placement
@@ -130,13 +139,14 @@ def fedvlr(
         without=without,
         noise=noise,
         shuffled=shuffled,
-        normalise=True,
+        normalise=normalise,
         placement="server",
+        encoder=encoder,
     )
 
 
 PLUGINS["fedvlr"] = Plugin(
-    fedvlr, "the same with normalised views that the server broadcasts", "fedmr", promise=FUSED
+    fedvlr, "the same with layer-normed views that the server broadcasts", "fedmr", promise=FUSED
 )
 
 
@@ -160,18 +170,26 @@ PLUGINS["id_only"] = Plugin(
 )
 
 
-def with_encoder(method: Method, sends: Sends, rate: float, restores: bool = True) -> Method:
-    """A method with a shared item encoder, trained as FedMR's algorithm 1 says.
+def with_encoder(
+    method: Method,
+    sends: Sends,
+    rate: float,
+    restores: bool = True,
+    encoder: Encoder = "adam",
+) -> Method:
+    """A method with a shared item encoder, held still on devices as FedMR's algorithm 1 says, and
+    stepped by the server with plain descent, as it says too, or with Adam, as released code does.
 
     An item is more than its row then, so that clients have no tuned copy of rows to rank with:
     they rank with the global items, and a run of a method that has such a copy by itself says so.
     Where the server reads personal tables it goes on doing so, and steps the encoder beside it.
     """
     sync, server, local = method.sync, method.server, method.local
+    steps = Adam(rate) if encoder == "adam" else Sgd(rate)
     if is_ground(sync):
         sync = Replace()
     if server.tables is not None:
-        server = TablesBeside(server.tables, ServerSteps(local.items, Adam(rate)))
+        server = TablesBeside(server.tables, ServerSteps(local.items, steps))
     elif not is_ground(server):  # a subclass may weigh in a way of its own
         raise CompositionError(
             f"A shared item encoder needs a server that adds up, and {type(server).__name__} is "
@@ -179,7 +197,7 @@ def with_encoder(method: Method, sends: Sends, rate: float, restores: bool = Tru
             Use("use Mean()", "server", Mean()),
         )
     elif sends != "change":
-        server = server.with_steps(local.items, Adam(rate))
+        server = server.with_steps(local.items, steps)
     method = replace(method, server=server)
     if sends != "change":
         return replace(method, sync=sync, local=GradientsOnly(local, sends, restores))
