@@ -183,10 +183,10 @@ import numpy as np
 from tacit.node.store import Content, Store
 store = Store.open(Path(sys.argv[1]), bytes(range(32)))
 number = int(store.read("one").values["number"])
-print("ready", flush=True)
 while True:
     number += 1
     store.write("one", Content({"number": number}, {"a": np.full(200_000, float(number))}))
+    print("wrote", flush=True)
 """
 
 
@@ -199,7 +199,7 @@ def kills(folder: Path, count: int) -> list[int]:
         )
         try:
             assert writer.stdout is not None
-            assert writer.stdout.readline() == "ready\n"
+            assert writer.stdout.readline() == "wrote\n"  # it is at the next one
             time.sleep(0.02 + 0.0137 * (turn % 7))
         finally:
             writer.send_signal(signal.SIGKILL)
@@ -219,5 +219,5 @@ def test_a_kill_while_writing_leaves_a_whole_box(tmp_path: Path, count: int) -> 
     with Store.create(tmp_path / "store", KEY) as store:
         store.write("one", Content({"number": 0}, {"a": np.zeros(200_000)}))
     found = kills(tmp_path / "store", count)
-    assert found == sorted(found)
-    assert found[-1] > found[0] >= 0
+    assert found == sorted(set(found))  # what was written before a kill is there after it
+    assert found[0] > 0

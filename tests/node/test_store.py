@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sqlite3
 import threading
@@ -119,6 +120,20 @@ def test_keys_are_random_and_their_files_private(tmp_path: Path) -> None:
     with pytest.raises(TacitError, match="could not be written"):
         make_key(tmp_path / "1")  # never over one that is there
     assert read_key(tmp_path / "1") == keys[1]
+
+
+def test_a_key_that_cannot_be_written_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(TacitError, match="could not be written"):
+            make_key(tmp_path / "key")
+    assert list(tmp_path.iterdir()) == []
+    make_key(tmp_path / "key")
 
 
 @pytest.mark.parametrize(

@@ -67,11 +67,15 @@ def make_key(file: Path) -> bytes:
     with writing(file):
         file.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(handle, "w", encoding="ascii") as stream:
-            stream.write(key.hex() + "\n")
-            stream.flush()
-            os.fsync(stream.fileno())
-        _sync_folder(file.parent)  # a node whose key is lost is lost
+        try:
+            with os.fdopen(handle, "w", encoding="ascii") as stream:
+                stream.write(key.hex() + "\n")
+                stream.flush()
+                os.fsync(stream.fileno())
+            _sync_folder(file.parent)  # a node whose key is lost is lost
+        except BaseException:
+            file.unlink(missing_ok=True)  # half a key is none
+            raise
     return key
 
 
