@@ -154,9 +154,8 @@ METHODS["bprmf"] = Entry(
 # P is symmetric, so the gradient by E0 is P times that by Z: no graph of operations is kept.
 #
 # From the paper: width 64, Xavier's first values, Adam at 0.001 (every row moves at every step),
-# batches of 2048 (the released code), penalty 1e-4, 3 layers. Products are scipy's: on one thread
-# at width 64 they took 1.40 and 1.14 ms on ML-100K and Amazon-Video, torch's sparse ones 1.22 and
-# 1.62 ms (docs/tables.md).
+# batches of 2048 (the released code), penalty 1e-4, 3 layers. Products are scipy's, which are about
+# as fast as torch's sparse ones (docs/results/independent.md).
 #
 # Ours: a newcomer has no row of its own: its E0 is zero, and items are as they were without it.
 
