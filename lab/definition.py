@@ -183,7 +183,8 @@ class Table:
     seed also seeds the split, and a number stands with the interval of its mean. `cold` asks for
     what stands beside a result on untouched items, `bytes_up` for what a client sends in a round.
     `gains` names a plug-in, and asks for what each row "X + NAME" gains over the row X. `epsilon`
-    lists readings of the rows' noise, and asks for what each of them promises.
+    lists readings of the rows' noise, and asks for what each of them promises. `all_tried` asks for
+    every setting of the search with its validation value, also of one that is not finished.
 
     >>> Table("few", "Few", (Row("a", "fedmf"),), (Data("planted"),), (("full", "HR@10"),), 2)
     Traceback (most recent call last):
@@ -211,6 +212,7 @@ class Table:
     bytes_up: bool = False
     gains: str | None = None
     epsilon: tuple[Reading, ...] = ()
+    all_tried: bool = False
     device: str = "cpu"  # where cells run; the same cell on another device is not run again
 
     def __post_init__(self) -> None:

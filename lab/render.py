@@ -61,6 +61,7 @@ def as_markdown(table: Table, results: Results, out: Path, proofs: Proofs | None
         lines += [f"- {cell}" for cell in unexplained(table, results, proofs)] or ["None."]
         lines.append("")
     lines += ["## What was chosen on validation", "", _choices(table, results)]
+    lines += _tried_lines(table, results)
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -342,3 +343,23 @@ def _choices(table: Table, results: Results) -> str:
         where = [place.row.name, place.data.name, place.column]
         lines.append([*where, ", ".join(best.sets), value, len(choice.tried), choice.by])
     return table_in_markdown(heading, lines) if lines else "Nothing yet."
+
+
+def _tried_lines(table: Table, results: Results) -> list[str]:
+    """Every setting of the search so far, best first; nothing for tables that do not ask."""
+    if not table.all_tried:
+        return []
+    lines = ["", "## All that was tried, on validation", ""]
+    for place in table.places:
+        choice = results.choices.get(place.key)
+        if choice is None or len(place.settings) < 2:
+            continue
+        told = [
+            [", ".join(one.sets), f"{100 * one.validation:.2f}", one.round]
+            for one in sorted(choice.tried, key=lambda one: -(one.validation or 0.0))
+            if one.validation is not None
+        ]
+        some = f"{len(choice.tried)} of {len(place.settings)} settings tried"
+        heading = ["setting", choice.by, "best round"]
+        lines += [f"### {place.key}: {some}", "", table_in_markdown(heading, told), ""]
+    return lines

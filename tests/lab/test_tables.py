@@ -612,6 +612,18 @@ def test_appendix_c_gives_every_method_descent_four_rates_and_its_rounds() -> No
             assert {experiment.method.sync.beta for experiment in made} == {beta}  # type: ignore[union-attr]
 
 
+def test_a_search_is_shown_whole_where_a_table_asks_for_it(tmp_path: Path) -> None:
+    plain = replace(FEW, rows=(FEDMF,), paper=None, published={})
+    results = filling(plain, tmp_path, Clock(), seeds=1).fill()
+    assert "All that was tried" not in as_markdown(plain, results, tmp_path)
+    text = as_markdown(replace(plain, all_tried=True), results, tmp_path)
+    tried = results.choices["fedmf | planted | clean"].tried
+    assert "### fedmf | planted | clean: 2 of 2 settings tried" in text
+    for one in tried:
+        assert one.validation is not None
+        assert f"| {', '.join(one.sets)} | {100 * one.validation:.2f} | {one.round} |" in text
+
+
 def test_a_mistake_in_a_table_is_one_sentence(tmp_path: Path) -> None:
     from lab.definition import HOME, read_table
 

@@ -205,7 +205,7 @@ def test_gates_stay_at_one_half_at_the_released_rate_and_move_where_they_are_tol
 
     fixed = played(knowledge_guidance(fedmf(), beta=0.5, every=5))
     away, difference = {}, {}
-    for gates in ("paper", "moving"):
+    for gates in ("released", "moving"):
         method = fedrkg(fedmf(), beta=0.5, every=5, gates=gates)  # type: ignore[arg-type]
         found = played(method)
         sync = method.sync.guidance
@@ -220,8 +220,8 @@ def test_gates_stay_at_one_half_at_the_released_rate_and_move_where_they_are_tol
         away[gates] = float((gate_UI - 0.5).abs().mean())
         difference[gates] = float((found.end[OWN_ITEMS] - fixed.end[OWN_ITEMS]).abs().mean())
     scale = float(fixed.end[OWN_ITEMS].abs().mean())
-    assert away["paper"] < 1e-3
-    assert difference["paper"] < 1e-3 * scale
+    assert away["released"] < 1e-3
+    assert difference["released"] < 1e-3 * scale
     assert away["moving"] > 0.05
     assert difference["moving"] > 0.01 * scale
 

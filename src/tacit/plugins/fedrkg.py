@@ -26,7 +26,7 @@ from tacit.parts.sync import Isolated, Replace, require_ground
 from tacit.plugins.entry import PLUGINS, Plugin, Promise
 from tacit.plugins.personal import with_private_scorer
 
-GATE_RATES = {"paper": 1e-4, "moving": 1.0}
+GATE_RATES = {"released": 1e-4, "moving": 1.0}
 GateInput = Literal["own_global_difference", "own_global", "difference", "own", "global"]
 GUIDED = Promise(
     "a personal table under guidance",
@@ -45,7 +45,7 @@ def fedrkg(
     clip: float | None = None,
     decay: float = 1.0,
     scorer: Literal["base", "linear"] = "base",
-    gates: Literal["paper", "moving"] = "paper",
+    gates: Literal["released", "moving"] = "released",
 ) -> Method:
     """The method with a personal table under adaptive guidance; `gates` names a rate of the gate
     where `gate_rate` gives none.
