@@ -1,9 +1,9 @@
 """`python -m lab.leaderboard`: every system of `tacit list` on five datasets, and the page of it.
 
-Presets are the default ones and seeds 0 to 2, under the protocol clean. Datasets come one after the
-other, the cheapest run first, by what the system took there or elsewhere; runs that may take long
-come at the end of all. One that takes far longer than expected is set aside, until its turn comes
-by what is known now. Nothing is begun after the budget, and the same command goes on.
+Presets are the default ones and seeds 0 to 2, under the protocol clean. Short runs come first, then
+others, then long ones; in each, one dataset after the other, and the cheapest run first, by what
+the system took there or elsewhere. One that takes far longer than expected is set aside, until its
+turn comes by what is known now. Nothing is begun after the budget, and the same command goes on.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ SEEDS = 3
 RUNS, PUBLISHED = Path("runs", "leaderboard"), Path("docs", "results")
 GUESSED_PACE = 1e-5  # seconds per interaction and round, where nothing is known of a system
 PATIENCE, SHORTEST = 3.0, 20.0  # a run may take so many times its price, and so many seconds
-LONG = 600.0  # seconds; what may take longer comes after all else
+LENGTHS = (60.0, 600.0)  # seconds; what may take longer comes after all that may not
 FOR_COLD_ITEMS = "it is made for items that nobody has touched"
 
 
@@ -122,10 +122,11 @@ class Board:
         guess = GUESSED_PACE * METHODS[system].rounds
         return self.pace.get((data, system), min(others, default=guess)) * _size(data)
 
-    def turn(self, trial: Trial) -> tuple[bool, int, float]:
-        """Runs with smaller turns come first."""
+    def turn(self, trial: Trial) -> tuple[int, int, float]:
+        """Runs with smaller turns come first: short ones, then others, then long ones."""
         price = self.price(trial)
-        return price > LONG, self.datasets.index(trial.experiment.data.name), price
+        length = sum(price > border for border in LENGTHS)
+        return length, self.datasets.index(trial.experiment.data.name), price
 
     def jobs(self) -> Iterator[Job[TrialOutcome]]:
         """What is missing, in turn; a system that was refused on a dataset is not tried there with
