@@ -1,9 +1,9 @@
 """`python -m lab.leaderboard`: every system of `tacit list` on five datasets, and the page of it.
 
-Presets are the default ones and seeds 0 to 2, under the protocol clean. The cheapest run that is
-missing comes next, by what the system took elsewhere and how large the dataset is; one that takes
-far longer than that is set aside until its turn comes by what is known now. Nothing is begun after
-the budget, and the same command goes on.
+Presets are the default ones and seeds 0 to 2, under the protocol clean. Short runs come first, then
+others, then long ones; in each, one dataset after the other, and the cheapest run first, by what
+the system took there or elsewhere. One that takes far longer than expected is set aside, until its
+turn comes by what is known now. Nothing is begun after the budget, and the same command goes on.
 """
 
 from __future__ import annotations
@@ -52,6 +52,7 @@ SEEDS = 3
 RUNS, PUBLISHED = Path("runs", "leaderboard"), Path("docs", "results")
 GUESSED_PACE = 1e-5  # seconds per interaction and round, where nothing is known of a system
 PATIENCE, SHORTEST = 3.0, 20.0  # a run may take so many times its price, and so many seconds
+LENGTHS = (60.0, 600.0)  # seconds; what may take longer comes after all that may not
 FOR_COLD_ITEMS = "it is made for items that nobody has touched"
 
 
@@ -90,7 +91,8 @@ class Board:
     systems: Sequence[str] = tuple(METHODS)
     seeds: int = SEEDS
     problems: dict[tuple[str, str], str] = field(default_factory=dict)  # by dataset and system
-    pace: dict[str, float] = field(default_factory=dict)  # seconds per interaction, by system
+    # seconds per interaction, by dataset and system
+    pace: dict[tuple[str, str], float] = field(default_factory=dict)
     missing: list[Trial] = field(default_factory=list)
 
     def trials(self) -> list[Trial]:
@@ -113,14 +115,22 @@ class Board:
         return Trial({"system": one.name}, one, self.out / name)
 
     def price(self, trial: Trial) -> float:
-        """What a run may take: as many seconds per interaction as elsewhere, or a guess."""
-        one = trial.experiment
-        pace = self.pace.get(one.name, GUESSED_PACE * METHODS[one.name].rounds)
-        return pace * _size(one.data.name)
+        """What a run may take: as many seconds per interaction as there, as where the system was
+        fastest elsewhere, or a guess."""
+        data, system = trial.experiment.data.name, trial.experiment.name
+        others = [pace for (_, one), pace in self.pace.items() if one == system]
+        guess = GUESSED_PACE * METHODS[system].rounds
+        return self.pace.get((data, system), min(others, default=guess)) * _size(data)
+
+    def turn(self, trial: Trial) -> tuple[int, int, float]:
+        """Runs with smaller turns come first: short ones, then others, then long ones."""
+        price = self.price(trial)
+        length = sum(price > border for border in LENGTHS)
+        return length, self.datasets.index(trial.experiment.data.name), price
 
     def jobs(self) -> Iterator[Job[TrialOutcome]]:
-        """What is missing, always the cheapest next; a system that was refused on a dataset is not
-        tried there with other seeds."""
+        """What is missing, in turn; a system that was refused on a dataset is not tried there with
+        other seeds."""
         self.missing = []
         for trial in self.trials():
             if trial.finished:
@@ -128,7 +138,7 @@ class Board:
             else:
                 self.missing.append(trial)
         while self.missing:
-            trial = min(self.missing, key=self.price)
+            trial = min(self.missing, key=self.turn)
             self.missing.remove(trial)
             one, longest = trial.experiment, max(SHORTEST, PATIENCE * self.price(trial))
             if (one.data.name, one.name) not in self.problems:
@@ -149,8 +159,9 @@ class Board:
         say(f"run       {job.key}: {said}")
 
     def _learn(self, trial: Trial, seconds: float) -> None:
-        """What is known of a system's pace: that of its latest run."""
-        self.pace[trial.experiment.name] = seconds / _size(trial.experiment.data.name)
+        """What is known of a system's pace on a dataset: that of its latest run there."""
+        one = trial.experiment
+        self.pace[one.data.name, one.name] = seconds / _size(one.data.name)
 
 
 def _size(data: str) -> int:

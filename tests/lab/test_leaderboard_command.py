@@ -49,8 +49,26 @@ def test_the_cheapest_run_comes_next() -> None:
     board = board_in(Path("nowhere"), "fedmf", "popularity", "ease")
     order = [job.key.split(", ")[0] for job in board.jobs()]
     assert order == [f"planted: {name}" for name in ("popularity", "ease", "fedmf") for _ in "01"]
-    board.pace["popularity"] = 1e6  # somebody has seen that it is slow
+    board.pace["planted", "popularity"] = 1e6  # somebody has seen that it is slow
     assert [*board.jobs()][-1].key.startswith("planted: popularity")
+
+
+def test_datasets_come_one_after_the_other_and_long_runs_at_the_end() -> None:
+    board = Board(Path("nowhere"), ("ninerec-ku", "ml-100k"), ("popularity", "fedmf"), seeds=1)
+    board.pace["ninerec-ku", "fedmf"] = 1.0  # 3489 seconds there, and more elsewhere
+    assert [job.key for job in board.jobs()] == [
+        "ninerec-ku: popularity, seed 0",
+        "ml-100k: popularity, seed 0",
+        "ninerec-ku: fedmf, seed 0",
+        "ml-100k: fedmf, seed 0",
+    ]
+    board.pace["ml-100k", "fedmf"] = 1e-5  # there it is known to be fast
+    assert [job.key.split(",")[0] for job in board.jobs()] == [
+        "ninerec-ku: popularity",
+        "ml-100k: popularity",
+        "ml-100k: fedmf",
+        "ninerec-ku: fedmf",
+    ]
 
 
 def test_a_run_that_takes_too_long_is_set_aside_and_goes_on(

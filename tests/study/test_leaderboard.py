@@ -96,6 +96,25 @@ def test_an_honest_run_is_true_and_stays_so_when_copied(copied: Path) -> None:
     assert verify(copied).record.metrics.full["HR@10"] > 0
 
 
+HONEST: dict[str, tuple[str, dict[str, Any]]] = {
+    "generated rows": ("mdifffr", {"rounds": 2}),
+    "content": ("fcf", {"plugins": ["fedmr"], "rounds": 2}),
+    "some take part": ("fedmf", {"participation": 0.5, "seed": 3}),
+    "a local claim": ("fedmf", {"plugins": ["private:epsilon=8,view=local"]}),
+    "a claim of sums": ("fedease", {"plugins": ["private:epsilon=2"]}),
+    "smaller uploads": ("pfedrec", {"plugins": ["quantise:bits=8"], "rounds": 2}),
+    "an early stop": ("fedmf", {"sets": ["evaluate_every=2", "protocol.patience=1"]}),
+    "several test items": ("fedmf", {"split": "ratio"}),
+    "cold items among all": ("fedmf", {"plugins": ["ridge"], "split": "cold_together"}),
+}
+
+
+@pytest.mark.parametrize("kind", HONEST)
+def test_nothing_true_is_refused(kind: str, tmp_path: Path) -> None:
+    method, options = HONEST[kind]
+    assert verify(train(tmp_path / "run", method, **options)).unchecked == ()
+
+
 def test_an_edited_record_does_not_fit_its_checksum(copied: Path) -> None:
     path = RunFolder(copied).result_file
     path.write_text(path.read_text().replace('"seed": 0', '"seed": 1'))

@@ -10,7 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Template
 
 from tacit.audit.checks import drawn_less, never_sampled, repeats, tied_times
 from tacit.audit.order import neighbours, shuffled_order
@@ -23,7 +23,7 @@ from tacit.errors import TacitError, argument
 from tacit.experiment.amounts import metric_text, whole_text
 from tacit.experiment.callbacks import Callbacks, together
 from tacit.experiment.prepare import Prepared, prepare
-from tacit.experiment.report import known
+from tacit.experiment.report import known, page_environment
 from tacit.experiment.spec import Experiment
 from tacit.experiment.trainer import Trainer
 from tacit.files import whole_folder
@@ -69,16 +69,7 @@ def render(audits: Sequence[Audit]) -> str:
 @cache
 def _page() -> Template:
     """The page with gaps, translated to code once."""
-    environment = Environment(
-        # the style is that of the report of a run
-        loader=ChoiceLoader(
-            [PackageLoader("tacit.audit", "."), PackageLoader("tacit.experiment", ".")]
-        ),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
+    environment = page_environment("tacit.audit")
     environment.filters["amount"] = known(amount)
     return environment.get_template("audit.html.jinja")
 

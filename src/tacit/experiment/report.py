@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import (
+    ChoiceLoader,
     Environment,
     PackageLoader,
     StrictUndefined,
@@ -112,13 +113,7 @@ def _candidates(protocol: Protocol) -> str:
 @cache
 def _page() -> Template:
     """The page with gaps; it is translated to code once, since a study writes many reports."""
-    environment = Environment(
-        loader=PackageLoader("tacit.experiment", "."),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
+    environment = page_environment("tacit.experiment")
     environment.filters |= {
         "metric": known(metric_text),
         "whole": known(whole_text),
@@ -126,6 +121,21 @@ def _page() -> Template:
         "seconds": known(seconds_text),
     }
     return environment.get_template("report.html.jinja")
+
+
+def page_environment(package: str) -> Environment:
+    """What every page is made in: templates of a package, with the style of the report of a run.
+
+    >>> "--paper" in page_environment("tacit.study").get_template("report.css").render()
+    True
+    """
+    return Environment(
+        loader=ChoiceLoader([PackageLoader(name, ".") for name in (package, "tacit.experiment")]),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
 
 
 def known(show: Callable[[Any], str]) -> Callable[[Any], str]:

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
-from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined, Template
+from jinja2 import Template
 
 from tacit.experiment.amounts import DASH, bytes_text, metric_text, seconds_text, whole_text
-from tacit.experiment.report import known
+from tacit.experiment.report import known, page_environment
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import document
 from tacit.files import write_text
@@ -210,16 +210,7 @@ def reach(section: Section) -> float:
 @cache
 def _page() -> Template:
     """The page with gaps, translated to code once."""
-    environment = Environment(
-        # the style is that of the report of a run
-        loader=ChoiceLoader(
-            [PackageLoader("tacit.study", "."), PackageLoader("tacit.experiment", ".")]
-        ),
-        autoescape=True,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        undefined=StrictUndefined,
-    )
+    environment = page_environment("tacit.study")
     environment.filters |= {
         "metric": known(metric_text),
         "whole": known(whole_text),
