@@ -42,6 +42,7 @@ METHODS = (
     *("gpfedrec", "pfedrec", "mdifffr", "light_mdifffr", "ipfedrec", "ifedncf", "local_only"),
     *("mean_profile", "metamf", "mf", "ncf", "neumf", "popularity", "pure_svd", "random"),
     *("unseen_first", "fednext", "fedpop", "dpals", "markov", "slist", "gru4rec", "sasrec"),
+    *("vbpr", "bm3", "mgcn", "pgl"),
 )
 PLUGINS = (
     *(("fedmf", ["dual_personalised"]), ("fedncf", ["dual_personalised"])),

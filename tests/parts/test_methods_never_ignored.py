@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from tacit.central.embeddings import EmbeddingModel, Embeddings
 from tacit.central.pairs import PairModel
 from tacit.central.sequences import SequenceModel
 from tacit.core.algorithm import ClientData
@@ -26,12 +27,16 @@ from tacit.data.views import History
 from tacit.engines.custom import CustomEngine, CustomScorer
 from tacit.experiment.spec import Experiment
 from tacit.experiment.trainer import Trainer
+from tacit.methods.bm3 import Bm3
 from tacit.methods.central_trained import Mf, Ncf, NeuMf
 from tacit.methods.cold_start import cold_pfedrec
 from tacit.methods.feddae import FedDAE
 from tacit.methods.fedpergnn import FedPerGNN
 from tacit.methods.metamf import MetaMF
+from tacit.methods.mgcn import Mgcn
+from tacit.methods.pgl import Pgl
 from tacit.methods.sequence_models import Gru4Rec, SasRec
+from tacit.methods.vbpr import Vbpr
 from tacit.parts.cold.diffusion import Corrected, Diffusion
 from tacit.parts.cold.features import Features
 from tacit.testing.custom_tests import custom_trace
@@ -276,6 +281,45 @@ def test_states_and_optimisers_of_a_sequence_model_are_never_ignored(name: str) 
         replace(plain, dropout=0.0),
     ):
         assert not np.allclose(scores, read_played(other), rtol=1e-6, atol=1e-9)
+
+
+VECTORS: dict[str, EmbeddingModel[Any]] = {
+    "vbpr": Vbpr(dim=3, batch=16),
+    "bm3": Bm3(dim=3, batch=16),
+    "mgcn": Mgcn(dim=3, batch=16),
+    "pgl": Pgl(dim=3, batch=16),
+}
+
+
+def vectors_played(model: EmbeddingModel[Any]) -> np.ndarray:
+    parameters = model.start(TRAIN, 0, WIDE)
+    for number in (1, 2):
+        parameters, _ = model.epoch(parameters, TRAIN, 0, number)
+    return model.score(parameters, [], EVERYBODY)
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_vectors_losses_and_optimisers_of_a_model_are_never_ignored(name: str) -> None:
+    plain = VECTORS[name]
+    parent, adam = type(plain), plain.optimiser
+
+    def embeddings(self: Any, p: Params, known: Any) -> Embeddings:
+        made = parent.embeddings(self, p, known)
+        return replace(made, item_ID=1.5 * made.item_ID)
+
+    def batch_loss(self: Any, p: Params, known: Any, batch: Any, generator: Any) -> torch.Tensor:
+        found: torch.Tensor = parent.batch_loss(self, p, known, batch, generator)
+        return found + p["user"].square().sum()
+
+    scores = vectors_played(plain)
+    assert np.allclose(scores, vectors_played(overriding(plain)), rtol=1e-12, atol=1e-12)
+    for other in (
+        overriding(plain, embeddings=embeddings),
+        overriding(plain, batch_loss=batch_loss),
+        replace(plain, optimiser=overriding(adam, update=doubled)),
+        replace(plain, missing="zero"),
+    ):
+        assert not np.allclose(scores, vectors_played(other), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize(

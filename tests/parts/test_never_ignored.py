@@ -247,6 +247,9 @@ ELSEWHERE = {
     "recency": "tests/core/test_recency.py: weights of one's own",
     "quantile_clip": "tests/core/test_protection.py: it stands in no method, a claim brings it",
     **dict.fromkeys(("mf", "ncf", "neumf"), "test_methods_never_ignored.py: models of pairs"),
+    **dict.fromkeys(
+        ("vbpr", "bm3", "mgcn", "pgl"), "test_methods_never_ignored.py: models of vectors"
+    ),
     **dict.fromkeys(("sasrec", "gru4rec"), "test_methods_never_ignored.py: models of sequences"),
     **dict.fromkeys(
         ("popularity", "random", "unseen_first", "ease", "pure_svd", "mean_profile"),

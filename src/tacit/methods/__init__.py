@@ -13,6 +13,7 @@ from tacit.methods.entry import Entry as Entry
 from tacit.methods.pfedrec import pfedrec as pfedrec  # at once: its file has the same name
 
 if TYPE_CHECKING:
+    from tacit.methods.bm3 import Bm3 as Bm3
     from tacit.methods.central_trained import Mf as Mf
     from tacit.methods.central_trained import Ncf as Ncf
     from tacit.methods.central_trained import NeuMf as NeuMf
@@ -45,13 +46,16 @@ if TYPE_CHECKING:
     from tacit.methods.fednext import FedNext as FedNext
     from tacit.methods.fedpergnn import FedPerGNN as FedPerGNN
     from tacit.methods.metamf import MetaMF as MetaMF
+    from tacit.methods.mgcn import Mgcn as Mgcn
     from tacit.methods.order_references import Markov as Markov
     from tacit.methods.order_references import Slist as Slist
     from tacit.methods.personal_tables import cofedrec as cofedrec
     from tacit.methods.personal_tables import fedrap as fedrap
     from tacit.methods.personal_tables import gpfedrec as gpfedrec
+    from tacit.methods.pgl import Pgl as Pgl
     from tacit.methods.sequence_models import Gru4Rec as Gru4Rec
     from tacit.methods.sequence_models import SasRec as SasRec
+    from tacit.methods.vbpr import Vbpr as Vbpr
 
 WHERE = {
     "DpAls": "dpals",
@@ -60,6 +64,10 @@ WHERE = {
     "FedNext": "fednext",
     "FedPerGNN": "fedpergnn",
     "MetaMF": "metamf",
+    "Bm3": "bm3",
+    "Mgcn": "mgcn",
+    "Pgl": "pgl",
+    "Vbpr": "vbpr",
     **dict.fromkeys(("Mf", "Ncf", "NeuMf"), "central_trained"),
     **dict.fromkeys(("Ease", "FedEase", "FedSpectral", "PureSvd"), "closed_forms"),
     **dict.fromkeys(("cold_pfedrec", "ifedncf", "ipfedrec", "mdifffr"), "cold_start"),

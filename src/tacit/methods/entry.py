@@ -36,6 +36,10 @@ BUILT_IN = {
     "tacit.methods.closed_forms": ("ease", "pure_svd", "fedease", "fedspectral"),
     "tacit.methods.fednext": ("fednext",),
     "tacit.methods.central_trained": ("mf", "ncf", "neumf"),
+    "tacit.methods.vbpr": ("vbpr",),
+    "tacit.methods.bm3": ("bm3",),
+    "tacit.methods.mgcn": ("mgcn",),
+    "tacit.methods.pgl": ("pgl",),
     "tacit.methods.order_references": ("markov", "slist"),
     "tacit.methods.sequence_models": ("gru4rec", "sasrec"),
 }
