@@ -44,6 +44,7 @@ METHODS = (
     *("unseen_first", "fednext", "fedpop", "dpals", "markov", "slist", "gru4rec", "sasrec"),
     *("edlae", "slim", "fedslim", "ials", "bprmf", "lightgcn"),
     *("heater", "gar", "aldi", "cs_diffrec"),
+    *("vbpr", "bm3", "mgcn", "pgl"),
 )
 PLUGINS = (
     *(("fedmf", ["dual_personalised"]), ("fedncf", ["dual_personalised"])),

@@ -23,8 +23,12 @@ from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.methods import METHODS as BY_NAME
 from tacit.methods import (
+    Bm3,
     Gru4Rec,
+    Mgcn,
+    Pgl,
     SasRec,
+    Vbpr,
     cofedrec,
     fedavg,
     fedmf,
@@ -37,7 +41,7 @@ from tacit.methods import (
 from tacit.plugins.fedrkg import fedrkg, personal_table
 from tacit.plugins.private import private
 from tacit.testing.play import algorithm_for, same_to, trace
-from tacit.testing.synthetic import ragged
+from tacit.testing.synthetic import ragged, with_content
 
 TRAIN = split_dataset(ragged(n_users=9, n_items=24), CLEAN).train
 METHODS = {
@@ -93,18 +97,25 @@ CENTRAL = {
     "sasrec": SasRec(dim=6, heads=2, length=8, batch=4),
     "sasrec with a softmax": SasRec(dim=6, length=8, batch=4, loss="softmax"),
     "gru4rec": Gru4Rec(dim=6, length=8, batch=4),
+    "vbpr": Vbpr(dim=6, batch=8, biases=True),
+    "bm3": Bm3(dim=6, batch=8),
+    "mgcn": Mgcn(dim=6, batch=8, neighbours=3),
+    "pgl": Pgl(dim=6, batch=8, neighbours=3, contrast_weight=0.1),
 }
+WITH_CONTENT = split_dataset(with_content(ragged(n_users=9, n_items=24)), CLEAN).train
 
 
 def central_trace(name: str, device: str, rounds: int = 3) -> tuple[State, np.ndarray]:
-    algorithm = CENTRAL[name].algorithm(Task.of(TRAIN))
+    algorithm = CENTRAL[name].algorithm(Task.of(WITH_CONTENT))
     engine = CentralEngine(torch.float64, device)
-    state, users = engine.start(algorithm, TRAIN, 0), np.arange(TRAIN.n_users)
+    state, users = engine.start(algorithm, WITH_CONTENT, 0), np.arange(WITH_CONTENT.n_users)
     for number in range(1, rounds + 1):
         if number == 2:  # as after a run was taken up again
             state = state.on("cpu")
-        engine.round(algorithm, TRAIN, state, Participation().draw(TRAIN, 0, number), 0)
-    return state, central_scorer(algorithm, TRAIN, state, 0)(users)
+        engine.round(
+            algorithm, WITH_CONTENT, state, Participation().draw(WITH_CONTENT, 0, number), 0
+        )
+    return state, central_scorer(algorithm, WITH_CONTENT, state, 0)(users)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
@@ -113,8 +124,9 @@ def test_a_gpu_trains_central_networks_to_the_same_numbers(name: str) -> None:
     expected, score_UI = central_trace(name, "cpu")
     found, other_UI = central_trace(name, "cuda")
     assert not found.on_host
-    start = CENTRAL[name].start(TRAIN, 0, torch.float64)
-    assert (expected.shared["items"] - start["items"]).abs().max() > 0.001
+    start = CENTRAL[name].start(WITH_CONTENT, 0, torch.float64)
+    table = "items" if "items" in start else "user"  # PGL's items are their content
+    assert (expected.shared[table] - start[table]).abs().max() > 0.001
     for parameter, value in expected.shared.items():
         assert torch.allclose(value, found.shared[parameter].cpu(), rtol=1e-6, atol=1e-8), parameter
     assert np.allclose(score_UI, other_UI, rtol=1e-6, atol=1e-8)
@@ -123,9 +135,9 @@ def test_a_gpu_trains_central_networks_to_the_same_numbers(name: str) -> None:
 
 @pytest.mark.parametrize("name", CENTRAL)
 def test_a_central_network_begins_on_its_device_and_says_so(name: str) -> None:
-    algorithm = CENTRAL[name].algorithm(Task.of(TRAIN))
+    algorithm = CENTRAL[name].algorithm(Task.of(WITH_CONTENT))
     engine = CentralEngine(device="meta")
-    state = engine.start(algorithm, TRAIN, 0)
+    state = engine.start(algorithm, WITH_CONTENT, 0)
     assert {parameter.device.type for parameter in state.shared.values()} == {"meta"}
     assert engine.describe(algorithm).text.endswith(", on meta")
     assert "on cpu" not in CentralEngine().describe(algorithm).text
@@ -143,7 +155,7 @@ def test_what_runs_on_the_cpu_only_refuses_a_gpu(name: str) -> None:
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
-@pytest.mark.parametrize("name", ["sasrec", "gru4rec"])
+@pytest.mark.parametrize("name", ["sasrec", "gru4rec", "vbpr", "bm3", "mgcn", "pgl"])
 def test_central_networks_ask_for_a_gpu_that_is_there(name: str) -> None:
     algorithm = BY_NAME[name].method().algorithm(Task.of(TRAIN))
     with pytest.raises(TacitError, match="There is no CUDA device here"):

@@ -31,13 +31,15 @@ from tacit.experiment.run import run
 from tacit.experiment.spec import Experiment
 from tacit.experiment.trainer import Trainer
 
-NAMES = ("mf", "ncf", "neumf", "sasrec", "gru4rec")
+CONTENT = ("vbpr", "bm3", "mgcn", "pgl")
+NAMES = ("mf", "ncf", "neumf", "sasrec", "gru4rec", *CONTENT)
 MEASURED = {"seconds", "cpu_seconds", "threads", "run", "engine"}
 
 
 def small(name: str, plays: Path, *sets: str, rounds: int = 5) -> Experiment:
     fixed = ("dim=4", "optimiser.rate=0.01", "batch=32")
-    return resolve(name, data=str(plays), sets=[*fixed, *sets], rounds=rounds)
+    data = "planted" if name in CONTENT else str(plays)
+    return resolve(name, data=data, sets=[*fixed, *sets], rounds=rounds)
 
 
 class Stopper(Callback):

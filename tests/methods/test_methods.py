@@ -355,6 +355,30 @@ class TestCsDiffRec(MethodTests):
     noise_rounds = 20
 
 
+class TestVbpr(MethodTests):
+    name = "vbpr"
+    content = True
+    checkerboard_rounds = 30
+    checkerboard_sets = ("dim=16", "batch=64", "optimiser.rate=0.01", "penalty=0.0")
+    noise_rounds = 20
+
+
+class TestBm3(MethodTests):
+    name = "bm3"
+    content = True
+    checkerboard_rounds = 30
+    checkerboard_sets = ("dim=16", "batch=64", "optimiser.rate=0.01")
+    noise_rounds = 20
+
+
+class TestMgcn(TestBm3):
+    name = "mgcn"
+
+
+class TestPgl(TestBm3):
+    name = "pgl"
+
+
 class TestMarkov(MethodTests):
     name = "markov"
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import torch
 
+from tacit.central.embeddings import EmbeddingModel, Embeddings
 from tacit.central.pairs import PairModel
 from tacit.central.sequences import SequenceModel
 from tacit.core.algorithm import ClientData
@@ -27,6 +28,7 @@ from tacit.engines.custom import CustomEngine, CustomScorer
 from tacit.experiment.spec import Experiment
 from tacit.experiment.trainer import Trainer
 from tacit.methods.aldi import Aldi
+from tacit.methods.bm3 import Bm3
 from tacit.methods.central_trained import Mf, Ncf, NeuMf
 from tacit.methods.cold_start import cold_pfedrec
 from tacit.methods.content_references import ContentReference, RanksByVectors
@@ -36,7 +38,10 @@ from tacit.methods.fedpergnn import FedPerGNN
 from tacit.methods.gar import Gar
 from tacit.methods.heater import Heater
 from tacit.methods.metamf import MetaMF
+from tacit.methods.mgcn import Mgcn
+from tacit.methods.pgl import Pgl
 from tacit.methods.sequence_models import Gru4Rec, SasRec
+from tacit.methods.vbpr import Vbpr
 from tacit.parts.cold.diffusion import Corrected, Diffusion
 from tacit.parts.cold.features import Features
 from tacit.testing.custom_tests import custom_trace
@@ -291,11 +296,43 @@ REFERENCES: dict[str, ContentReference] = {
 }
 
 
-def by_content_played(model: RanksByVectors) -> np.ndarray:
+def epochs_played(model: RanksByVectors | EmbeddingModel[Any]) -> np.ndarray:
     parameters = model.start(TRAIN, 0, WIDE)
     for number in (1, 2):
         parameters, _ = model.epoch(parameters, TRAIN, 0, number)
     return model.score(parameters, [], EVERYBODY)
+
+
+VECTORS: dict[str, EmbeddingModel[Any]] = {
+    "vbpr": Vbpr(dim=3, batch=16),
+    "bm3": Bm3(dim=3, batch=16),
+    "mgcn": Mgcn(dim=3, batch=16),
+    "pgl": Pgl(dim=3, batch=16),
+}
+
+
+@pytest.mark.parametrize("name", VECTORS)
+def test_vectors_losses_and_optimisers_of_a_model_are_never_ignored(name: str) -> None:
+    plain = VECTORS[name]
+    parent, adam = type(plain), plain.optimiser
+
+    def embeddings(self: Any, p: Params, known: Any) -> Embeddings:
+        made = parent.embeddings(self, p, known)
+        return replace(made, item_ID=1.5 * made.item_ID)
+
+    def batch_loss(self: Any, p: Params, known: Any, batch: Any, generator: Any) -> torch.Tensor:
+        found: torch.Tensor = parent.batch_loss(self, p, known, batch, generator)
+        return found + p["user"].square().sum()
+
+    scores = epochs_played(plain)
+    assert np.allclose(scores, epochs_played(overriding(plain)), rtol=1e-12, atol=1e-12)
+    for other in (
+        overriding(plain, embeddings=embeddings),
+        overriding(plain, batch_loss=batch_loss),
+        replace(plain, optimiser=overriding(adam, update=doubled)),
+        replace(plain, missing="zero"),
+    ):
+        assert not np.allclose(scores, epochs_played(other), rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("name", REFERENCES)
@@ -307,9 +344,9 @@ def test_vectors_factors_and_optimisers_of_a_reference_are_never_ignored(name: s
         found: torch.Tensor = 3.0 * parent.item_vectors(self, p, known)
         return found
 
-    scores = by_content_played(plain)
-    assert np.allclose(scores, by_content_played(overriding(plain)), rtol=1e-12, atol=1e-12)
-    thrice = by_content_played(overriding(plain, item_vectors=item_vectors))
+    scores = epochs_played(plain)
+    assert np.allclose(scores, epochs_played(overriding(plain)), rtol=1e-12, atol=1e-12)
+    thrice = epochs_played(overriding(plain, item_vectors=item_vectors))
     assert np.allclose(thrice, 3.0 * scores, rtol=1e-9, atol=1e-12)
     kind = type(plain.optimiser)
 
@@ -323,7 +360,7 @@ def test_vectors_factors_and_optimisers_of_a_reference_are_never_ignored(name: s
         replace(plain, features=Features(kind="zero")),
         replace(plain, factor_epochs=2),
     ):
-        assert not np.allclose(scores, by_content_played(other), rtol=1e-6, atol=1e-9)
+        assert not np.allclose(scores, epochs_played(other), rtol=1e-6, atol=1e-9)
 
 
 def test_states_noise_and_optimisers_of_cs_diffrec_are_never_ignored() -> None:
@@ -333,9 +370,9 @@ def test_states_noise_and_optimisers_of_cs_diffrec_are_never_ignored() -> None:
         found: torch.Tensor = 3.0 * CsDiffRec.item_vectors(self, *known)
         return found
 
-    scores = by_content_played(plain)
-    assert np.allclose(scores, by_content_played(overriding(plain)), rtol=1e-12, atol=1e-12)
-    thrice = by_content_played(overriding(plain, item_vectors=item_vectors))
+    scores = epochs_played(plain)
+    assert np.allclose(scores, epochs_played(overriding(plain)), rtol=1e-12, atol=1e-12)
+    thrice = epochs_played(overriding(plain, item_vectors=item_vectors))
     assert np.allclose(thrice, 3.0 * scores, rtol=1e-9, atol=1e-12)
     for other in (
         replace(plain, optimiser=overriding(plain.optimiser, update=doubled)),
@@ -344,7 +381,7 @@ def test_states_noise_and_optimisers_of_cs_diffrec_are_never_ignored() -> None:
         replace(plain, features=Features(kind="zero")),
         replace(plain, schedule=replace(plain.schedule, kind="cosine")),
     ):
-        assert not np.allclose(scores, by_content_played(other), rtol=1e-6, atol=1e-9)
+        assert not np.allclose(scores, epochs_played(other), rtol=1e-6, atol=1e-9)
     train = split_dataset(with_content(ragged()), among_cold_items(CLEAN)).train
     by_start = []
     for start_from in ("gaussian", "matched"):

@@ -255,6 +255,9 @@ ELSEWHERE = {
         ("heater", "gar", "aldi", "cs_diffrec"),
         "test_methods_never_ignored.py: references for cold items",
     ),
+    **dict.fromkeys(
+        ("vbpr", "bm3", "mgcn", "pgl"), "test_methods_never_ignored.py: models of vectors"
+    ),
     **dict.fromkeys(("sasrec", "gru4rec"), "test_methods_never_ignored.py: models of sequences"),
     **dict.fromkeys(
         ("popularity", "random", "unseen_first", "ease", "pure_svd", "mean_profile"),

@@ -29,7 +29,7 @@ from torch.utils.checkpoint import checkpoint
 from tacit import streams
 from tacit.central.pairs import draw_unshuffled, first_table_rows
 from tacit.core.central import TrainedCentralMethod
-from tacit.core.optim import Adam, Sgd, without_moments
+from tacit.core.optim import Adam, Sgd, stepped, with_fresh_moments, without_moments
 from tacit.core.types import Initializer, Params
 from tacit.data.sampling import Sampling
 from tacit.data.views import Histories, History, TrainView
@@ -319,22 +319,14 @@ class SequenceModel(TrainedCentralMethod, ABC):
             name: first_table_rows(init, name, seed, _NOBODY, dtype)[0]
             for name, init in self.parameters(train.n_items).items()
         }
-        return self._with_moments(values)
-
-    def _with_moments(self, values: Params) -> Params:
-        moments = {
-            f"{name}/{key}": moment
-            for name, value in values.items()
-            for key, moment in self.optimiser.init(value, 0).items()
-        }
-        return values | moments
+        return with_fresh_moments(values, self.optimiser)
 
     def epoch(
         self, parameters: Params, train: TrainView, seed: int, number: int
     ) -> tuple[Params, float]:
         parameters = dict(parameters)
         if self.optimiser.lifetime == "round":
-            parameters = self._with_moments(without_moments(parameters))
+            parameters = with_fresh_moments(without_moments(parameters), self.optimiser)
         histories, device = train.histories, parameters[ITEM_TABLE].device
         windows = Windows.of(histories, self.length, whole=self.whole)
         key_U = dropout_keys(train, seed, number) if self.dropout else np.zeros(train.n_users, int)
@@ -357,7 +349,8 @@ class SequenceModel(TrainedCentralMethod, ABC):
             loss = self.batch_loss(moving, state_BLD, target_BL, negative_BL, read.real_BL)
             mean = loss / int(some.size_W.sum())
             gradients = torch.autograd.grad(mean, list(moving.values()), materialize_grads=True)
-            self._step(parameters, dict(zip(moving, gradients, strict=True)), rate)
+            slope = dict(zip(moving, gradients, strict=True))
+            parameters = stepped(parameters, slope, self.optimiser, rate)
             total += loss.detach()
         places = int(windows.size_W.sum())
         return parameters, total.item() / places if places else float("nan")
@@ -373,14 +366,6 @@ class SequenceModel(TrainedCentralMethod, ABC):
         if self.loss == "softmax":
             return softmax_loss(outputs, state_BLD[real_BL], target_BL[real_BL])
         return in_batch_loss(self.loss, outputs, state_BLD, target_BL, real_BL)
-
-    def _step(self, parameters: Params, gradient: Params, rate: float) -> None:
-        for name, slope in gradient.items():
-            keys = [key for key in parameters if key.startswith(f"{name}/")]
-            moments = {key.removeprefix(f"{name}/"): parameters[key] for key in keys}
-            value, moments = self.optimiser.update(parameters[name], slope, moments, rate)
-            parameters[name] = value
-            parameters.update({f"{name}/{key}": moment for key, moment in moments.items()})
 
     @torch.no_grad()
     def score(

@@ -223,6 +223,37 @@ def without_moments(p: Params) -> Params:
     return {name: value for name, value in p.items() if "/" not in name}
 
 
+def with_fresh_moments(values: Params, optimiser: Optimiser) -> Params:
+    """The values, and what the optimiser remembers of each before its first step.
+
+    >>> sorted(with_fresh_moments({"w": torch.zeros(3)}, Adam()))
+    ['w', 'w/first', 'w/second', 'w/steps']
+    """
+    moments = {
+        f"{name}/{key}": moment
+        for name, value in values.items()
+        for key, moment in optimiser.init(value, 0).items()
+    }
+    return values | moments
+
+
+def stepped(parameters: Params, gradient: Params, optimiser: Optimiser, rate: float) -> Params:
+    """All parameters after one step of any optimiser whose moments stand among them; parameters
+    that the gradient does not name stay.
+
+    >>> after = stepped({"w": torch.ones(1), "v": torch.ones(1)}, {"w": torch.ones(1)}, Sgd(), 0.5)
+    >>> after["w"].item(), after["v"].item()
+    (0.5, 1.0)
+    """
+    after = dict(parameters)
+    for name, slope in gradient.items():
+        keys = [key for key in parameters if key.startswith(f"{name}/")]
+        moments = {key.removeprefix(f"{name}/"): parameters[key] for key in keys}
+        after[name], moments = optimiser.update(parameters[name], slope, moments, rate)
+        after |= {f"{name}/{key}": moment for key, moment in moments.items()}
+    return after
+
+
 def adam_step(adam: Adam, p: Params, gradient: Params, rate: float) -> Params:
     """All parameters after one step along `gradient`; parameters that it does not name stay.
 

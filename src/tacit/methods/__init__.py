@@ -14,6 +14,7 @@ from tacit.methods.pfedrec import pfedrec as pfedrec  # at once: its file has th
 
 if TYPE_CHECKING:
     from tacit.methods.aldi import Aldi as Aldi
+    from tacit.methods.bm3 import Bm3 as Bm3
     from tacit.methods.central_trained import Mf as Mf
     from tacit.methods.central_trained import Ncf as Ncf
     from tacit.methods.central_trained import NeuMf as NeuMf
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from tacit.methods.linear_references import FedSlim as FedSlim
     from tacit.methods.linear_references import Slim as Slim
     from tacit.methods.metamf import MetaMF as MetaMF
+    from tacit.methods.mgcn import Mgcn as Mgcn
     from tacit.methods.order_references import Markov as Markov
     from tacit.methods.order_references import Slist as Slist
     from tacit.methods.pairwise_references import BprMf as BprMf
@@ -60,8 +62,10 @@ if TYPE_CHECKING:
     from tacit.methods.personal_tables import cofedrec as cofedrec
     from tacit.methods.personal_tables import fedrap as fedrap
     from tacit.methods.personal_tables import gpfedrec as gpfedrec
+    from tacit.methods.pgl import Pgl as Pgl
     from tacit.methods.sequence_models import Gru4Rec as Gru4Rec
     from tacit.methods.sequence_models import SasRec as SasRec
+    from tacit.methods.vbpr import Vbpr as Vbpr
 
 WHERE = {
     "Aldi": "aldi",
@@ -75,6 +79,10 @@ WHERE = {
     "Gar": "gar",
     "Heater": "heater",
     "MetaMF": "metamf",
+    "Bm3": "bm3",
+    "Mgcn": "mgcn",
+    "Pgl": "pgl",
+    "Vbpr": "vbpr",
     **dict.fromkeys(("Mf", "Ncf", "NeuMf"), "central_trained"),
     **dict.fromkeys(("Ease", "FedEase", "FedSpectral", "PureSvd"), "closed_forms"),
     **dict.fromkeys(("cold_pfedrec", "ifedncf", "ipfedrec", "mdifffr"), "cold_start"),

@@ -43,6 +43,10 @@ BUILT_IN = {
     "tacit.methods.gar": ("gar",),
     "tacit.methods.aldi": ("aldi",),
     "tacit.methods.cs_diffrec": ("cs_diffrec",),
+    "tacit.methods.vbpr": ("vbpr",),
+    "tacit.methods.bm3": ("bm3",),
+    "tacit.methods.mgcn": ("mgcn",),
+    "tacit.methods.pgl": ("pgl",),
     "tacit.methods.order_references": ("markov", "slist"),
     "tacit.methods.sequence_models": ("gru4rec", "sasrec"),
 }

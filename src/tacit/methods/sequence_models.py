@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
+from tacit.central.embeddings import glorot
 from tacit.central.sequences import (
     ITEM_BIAS,
     ITEM_TABLE,
@@ -22,16 +23,6 @@ from tacit.core.registry import register
 from tacit.core.types import Initializer, Params
 from tacit.errors import TacitError
 from tacit.methods.entry import METHODS, Entry
-
-
-def glorot(rows: int, columns: int) -> Initializer:
-    """A matrix that begins with Glorot's uniform initializer.
-
-    >>> glorot(2, 4).scale
-    1.0
-    """
-    return Initializer((rows, columns), "uniform", (6 / (rows + columns)) ** 0.5)
-
 
 # SASRec (Kang & McAuley, "Self-Attentive Sequential Recommendation", ICDM 2018): a transformer that
 # looks back from each place of a history.

@@ -1,0 +1,89 @@
+"""Graphs of users and items: weights by hand, products and gradients against dense ones."""
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+
+from tacit.central import graph as graph_module
+from tacit.central.graph import (
+    SparseMatrix,
+    both_ways,
+    incidence,
+    nearest_items,
+    normalised,
+    propagate,
+)
+from tacit.data.views import Lists
+from tacit.errors import TacitError
+
+WIDE = torch.float64
+# who has what: the first both items, the second the second one twice; nobody has the third
+LINKS = incidence(Lists(np.array([0, 2, 4]), np.array([0, 1, 1, 1])), 3)
+
+
+def test_links_are_over_the_roots_of_both_degrees() -> None:
+    expected_UI = [[1 / np.sqrt(2), 1 / 2, 0], [0, 1 / np.sqrt(2), 0]]
+    assert np.allclose(normalised(LINKS).toarray(), expected_UI)
+    whole_NN = both_ways(normalised(LINKS)).toarray()
+    assert np.allclose(whole_NN[:2, 2:], expected_UI)
+    assert np.allclose(whole_NN, whole_NN.T)
+    assert not whole_NN[:2, :2].any()
+    assert not whole_NN[2:, 2:].any()
+
+
+def test_propagation_by_hand() -> None:
+    graph = SparseMatrix.of(both_ways(normalised(LINKS)), WIDE)
+    user_UD = torch.tensor([[1.0], [2.0]], dtype=WIDE)
+    item_ID = torch.tensor([[3.0], [4.0], [5.0]], dtype=WIDE)
+    one = propagate(graph, user_UD, item_ID, 1)
+    # the first user hears 3 / sqrt 2 + 4 / 2, the second 4 / sqrt 2; the third item nothing
+    assert one[0].flatten().tolist() == pytest.approx([2.5606601718, 2.4142135624])
+    assert one[1].flatten().tolist() == pytest.approx([1.8535533906, 2.9571067812, 2.5])
+    dense_NN = torch.from_numpy(both_ways(normalised(LINKS)).toarray())
+    row_ND = torch.cat([user_UD, item_ID])
+    expected_ND = (row_ND + dense_NN @ row_ND + dense_NN @ dense_NN @ row_ND) / 3
+    assert torch.allclose(torch.cat(propagate(graph, user_UD, item_ID, 2)), expected_ND)
+
+
+def test_gradients_of_a_directed_graph_are_those_of_a_dense_one() -> None:
+    generator = np.random.default_rng(0)
+    dense_NM = generator.normal(size=(4, 6)) * (generator.random((4, 6)) < 0.5)
+    sparse = SparseMatrix.of(scipy.sparse.csr_array(dense_NM), WIDE)
+    slope_ND = torch.from_numpy(generator.normal(size=(4, 3)))
+    value_MD = torch.from_numpy(generator.normal(size=(6, 3))).requires_grad_()
+    dense = torch.from_numpy(dense_NM) @ value_MD
+    assert torch.allclose(sparse @ value_MD, dense)
+    found, expected = (
+        torch.autograd.grad((product * slope_ND).sum(), value_MD)[0]
+        for product in (sparse @ value_MD, dense)
+    )
+    assert torch.allclose(found, expected)
+    assert expected.abs().max() > 0.1
+
+
+def test_nearest_items_by_hand() -> None:
+    """Cosines .6 of the first two, .8 of the last two, 0 of the others; an item is its nearest."""
+    value_IF = np.array([[2.0, 0.0], [0.6, 0.8], [0.0, 1.0]])
+    equal_II = nearest_items(value_IF, 2, "equal").toarray()
+    assert np.allclose(equal_II, [[0.5, 0.5, 0], [0, 0.5, 0.5], [0, 0.5, 0.5]])
+    weighted_II = nearest_items(value_IF, 2, "similarity").toarray()
+    between = 0.6 / np.sqrt(1.6 * 1.8)  # sums of links are 1.6, 1.8 and 1.8
+    assert np.allclose(
+        weighted_II, [[1 / 1.6, between, 0], [0, 1 / 1.8, 0.8 / 1.8], [0, 0.8 / 1.8, 1 / 1.8]]
+    )
+
+
+def test_nearest_items_in_pieces_and_at_the_edges(monkeypatch: pytest.MonkeyPatch) -> None:
+    value_IF = np.random.default_rng(0).normal(size=(23, 4)).astype(np.float32)
+    whole_II = nearest_items(value_IF, 5, "similarity").toarray()
+    assert (np.count_nonzero(nearest_items(value_IF, 5, "equal").toarray(), axis=1) == 5).all()
+    monkeypatch.setattr(graph_module, "_SIMILARITIES_AT_ONCE", 60)
+    assert np.allclose(nearest_items(value_IF, 5, "similarity").toarray(), whole_II)
+    assert np.allclose(nearest_items(value_IF, 99, "equal").toarray(), 1 / 23)
+    value_IF[3] = 0  # without content: an item like nobody, which is no reason for NaN
+    found_II = nearest_items(value_IF, 5, "similarity").toarray()
+    assert np.isfinite(found_II).all()
+    assert not found_II[3].any()
+    with pytest.raises(TacitError, match="neighbours is 0; it must be at least 1"):
+        nearest_items(value_IF, 0, "equal")
