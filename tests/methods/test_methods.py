@@ -91,7 +91,8 @@ class TestIFedNCF(TestIPFedRec):
         "backbone.layers=[5, 1]",
         "local.items.per_item=4",
     )
-    noise_rounds = 5
+    noise_sets = checkerboard_sets
+    noise_rounds = 40  # a pool that hides held-out items shows after 34; at its width not in five
 
 
 class TestCsFcf(FederatedTests):
