@@ -43,7 +43,7 @@ from tacit.testing.paths import assert_paths_agree, small_train
 from tacit.testing.play import algorithm_for, same_to, trace
 
 WIDE = torch.float64
-TRAIN = small_train()
+TRAIN = small_train(n_items=24)
 JOINT = Joint(items=Sgd(0.1, per_item=2.0), epochs=2, batch=16)
 CODING = (Quantise(), Quantise(1), TopK(0.2), RandomProjection(2))
 CHAINS = ((Quantise(1),), (TopK(0.3), RandomProjection(2), Quantise(4)))

@@ -33,7 +33,7 @@ from tacit.testing.synthetic import ragged, with_content
 from tacit.wire.messages import Deliver, Moment, Received, Request
 
 PEOPLE = 5
-DATA: Dataset = with_content(ragged(n_users=PEOPLE, n_items=24))
+DATA: Dataset = with_content(ragged(n_users=PEOPLE, n_items=16))
 SMALL = ["backbone.dim=4"]
 NEW = ("new-1", "new-2")
 

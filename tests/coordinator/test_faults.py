@@ -106,7 +106,7 @@ def test_a_server_killed_everywhere_comes_to_the_same_numbers(
     deployment: Callable[..., Any],
 ) -> None:
     experiment = resolve("pfedrec", sets=SMALL, rounds=3)
-    data = ragged(n_users=5, n_items=24)
+    data = ragged(n_users=5, n_items=16)
     killer = EverySoOften(10**9)
     small = deployment(experiment, data, faults=killer)
     killer.every = 11  # a step is 10 crossings, so that each kill hits another place of one
@@ -126,7 +126,7 @@ def test_a_server_killed_everywhere_comes_to_the_same_numbers(
 def test_a_server_killed_while_it_writes_comes_to_the_same_numbers(
     deployment: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = deployment(resolve("pfedrec", sets=SMALL, rounds=3), ragged(n_users=5, n_items=24))
+    small = deployment(resolve("pfedrec", sets=SMALL, rounds=3), ragged(n_users=5, n_items=16))
     write, calls = checkpoint_module.write_sealed, []
 
     def dies_every_other_time(path: Path, content: dict[str, Any]) -> None:
@@ -174,7 +174,7 @@ def test_what_nodes_keep_is_a_simulation_with_the_recorded_participants(
 ) -> None:
     name, *plugins = method.split(" + ")
     experiment = resolve(name, plugins=plugins, sets=SMALL, rounds=10)
-    data = ragged(n_users=8, n_items=24)
+    data = ragged(n_users=8, n_items=16)
     storm = Storm(seed, deaths_of_the_server=(45, 95))
     rules = Rules("shop", "first", quorum=0.3)
     small = deployment(experiment, data, faults=storm, rules=rules)

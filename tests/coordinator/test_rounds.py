@@ -33,7 +33,7 @@ from tacit.testing.nodes import catalogue_of
 from tacit.testing.synthetic import ragged, with_content
 from tacit.wire.messages import Letter, Play, Request
 
-DATA: Dataset = with_content(ragged(n_users=20, n_items=30))
+DATA: Dataset = with_content(ragged(n_users=12, n_items=20))
 SMALL = ["backbone.dim=4"]
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -82,7 +82,7 @@ def assert_same(server: Any, state: Any) -> None:
         assert torch.equal(server.server.shared[key], value), key
 
 
-FEW: Dataset = ragged(n_users=6, n_items=24)
+FEW: Dataset = ragged(n_users=6, n_items=16)
 
 
 def test_nodes_are_invited_as_a_simulation_invites_people(deployment: Callable[..., Any]) -> None:

@@ -38,7 +38,7 @@ from tacit.wire.messages import Letter, Request, SumRequest
 
 SMALL = ["backbone.dim=4"]
 PEOPLE = 8
-DATA = ragged(n_users=PEOPLE, n_items=24)
+DATA = ragged(n_users=PEOPLE, n_items=16)
 SECURE = SecureSettings(fewest=5, bound=50.0, bits=64)
 
 

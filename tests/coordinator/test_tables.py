@@ -27,7 +27,7 @@ from tacit.testing.synthetic import ragged, with_content
 from tacit.wire.messages import Give, Moment, Play, Received, Refused, Request
 
 PEOPLE = 7
-DATA: Dataset = with_content(ragged(n_users=PEOPLE, n_items=24))
+DATA: Dataset = with_content(ragged(n_users=PEOPLE, n_items=16))
 SMALL = ["backbone.dim=4"]
 TABLES = Rules("shop", "first", allow_tables=True)
 EXPERIMENTS = {

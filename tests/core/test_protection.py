@@ -114,8 +114,8 @@ def norm_of(algorithm: Algorithm, upload: Upload, unit: float) -> float:
     return float(square**0.5)
 
 
-def norms(algorithm: Algorithm, view: TrainView, rounds: int = 3) -> np.ndarray:
-    """The norms of all uploads of some rounds."""
+def norms(algorithm: Algorithm, view: TrainView, rounds: int = 2) -> np.ndarray:
+    """The norms of all uploads of some rounds; after the first an estimated bound has moved."""
     uploads: list[tuple[int, Upload]] = []
     engine = LoopEngine(WIDE, uploads)
     state = engine.start(algorithm, view, seed=0)
@@ -140,6 +140,13 @@ def repeated() -> TrainView:
 # Bounds.
 
 
+@cache
+def largest_free(name: str) -> float:
+    """The largest norm of an upload that nothing bounds."""
+    free = replace(composed(name), privacy=None).algorithm(Task.of(train()))
+    return float(norms(free, train()).max())
+
+
 @pytest.mark.parametrize("name", sorted(COMPOSED))
 @pytest.mark.parametrize("clip", [1e-3, 0.5])
 def test_no_upload_of_parts_is_above_its_bound(name: str, clip: float) -> None:
@@ -149,8 +156,7 @@ def test_no_upload_of_parts_is_above_its_bound(name: str, clip: float) -> None:
     found = norms(algorithm, train())
     assert found.max() <= clip * (1 + 1e-9)
     assert clip > 1e-3 or found.max() == pytest.approx(clip)  # some are cut
-    free = replace(method, privacy=None).algorithm(Task.of(train()))
-    assert norms(free, train()).max() > 2e-3
+    assert largest_free(name) > 2e-3
 
 
 @pytest.mark.parametrize("name", [one for one in sorted(COMPOSED) if one != "fedmr and fedrkg"])
@@ -578,7 +584,7 @@ def test_first_values_cannot_depend_on_data() -> None:
 
 def test_a_generator_does_not_ask_who_touched_an_item() -> None:
     """Its rows depend on the noisy table and on content alone, whatever the histories are."""
-    few = np.minimum(train().positives.item_N, 19)  # the last four items are nobody's
+    few = np.minimum(train().positives.item_N, 11)  # the last four items are nobody's
     views = [train(), replace(train(), positives=Lists(train().positives.start_U1, few))]
     free = resolve("fedmf", plugins=["ridge"], sets=["backbone.dim=4"]).method
 

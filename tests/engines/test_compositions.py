@@ -35,7 +35,7 @@ from tacit.plugins.personal import dual_personalised
 from tacit.testing.play import same_to, trace
 from tacit.testing.synthetic import ragged, with_content
 
-TRAIN: TrainView = split_dataset(with_content(ragged(n_users=12, n_items=24)), CLEAN).train
+TRAIN: TrainView = split_dataset(with_content(ragged(n_users=10, n_items=16)), CLEAN).train
 
 
 def smaller(method: Method) -> Method:

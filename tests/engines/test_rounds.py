@@ -229,13 +229,13 @@ WHO = Participation(ratio=0.7, availability=0.8, dropout=0.2)
 @pytest.mark.parametrize("option", OPTIONS)
 @pytest.mark.parametrize("base", BASES)
 def test_engines_agree_under(base: str, option: str) -> None:
-    train = split_dataset(ragged(n_users=9, n_items=24), CLEAN).train
+    train = split_dataset(ragged(n_users=9, n_items=16), CLEAN).train
     assert_engines_agree(OPTIONS[option](BASES[base]), train, WHO)
 
 
 @pytest.mark.parametrize("base", BASES)
 def test_engines_agree_where_probabilities_saturate(base: str) -> None:
-    train = split_dataset(ragged(n_users=9, n_items=24), CLEAN).train
+    train = split_dataset(ragged(n_users=9, n_items=16), CLEAN).train
     method = replace(BASES[base], objective=BinaryCrossEntropy("probabilities"))
     method = local(method, model=Sgd(0.1), items=Sgd(10.0, per_item=80.0))
     found = assert_engines_agree(method, train, WHO)
@@ -248,7 +248,7 @@ def test_engines_agree_where_probabilities_saturate(base: str) -> None:
 
 @pytest.mark.parametrize("base", BASES)
 def test_engines_agree_on_the_leaky_pool_with_kept_duplicates(base: str) -> None:
-    rows = ragged(n_users=9, n_items=24)
+    rows = ragged(n_users=9, n_items=16)
     train = split_dataset(rows, PFEDREC).train
     assert train.leaks
     doubled = Lists.from_pairs(
@@ -274,7 +274,7 @@ def test_engines_agree_for_users_who_have_nearly_everything(base: str) -> None:
 
 def test_a_clip_on_an_isolated_client_is_harmless_in_every_engine() -> None:
     """Nothing is sent, so there is nothing to clip: the personal tables are those without it."""
-    train = split_dataset(ragged(n_users=9, n_items=24), CLEAN).train
+    train = split_dataset(ragged(n_users=9, n_items=16), CLEAN).train
     clipped = replace(local_only(dim=5), channel=(Dense(), Clip(0.1)))
     assert_engines_agree(local(clipped), train, WHO)
     one = trace(local(clipped), train, CohortEngine(fused="always"))
@@ -360,7 +360,7 @@ def test_blocks_that_a_gpu_has_no_room_for_are_halved(
             return super().train()
 
     method, engine = fedmf(dim=4), CohortEngine(WIDE, fused="never", block=8)
-    many = split_dataset(ragged(n_users=9, n_items=24), CLEAN).train
+    many = split_dataset(ragged(n_users=9, n_items=16), CLEAN).train
     whole = trace(method, many, engine, rounds=2)
     monkeypatch.setattr(cohort, "BlockRun", Narrow)
     if most == 0:
@@ -388,7 +388,7 @@ def test_gates_that_a_gpu_has_no_room_for_are_fitted_in_smaller_blocks(
 
     method = fedrkg(fedmf(dim=4), beta=0.5, every=1, gate_rate=0.1)
     engine = CohortEngine(WIDE, fused="never", block=8)
-    many = split_dataset(ragged(n_users=9, n_items=24), CLEAN).train
+    many = split_dataset(ragged(n_users=9, n_items=16), CLEAN).train
     whole = trace(method, many, engine, rounds=2)
     monkeypatch.setattr(guidance, "_fit_block", narrow)
     parted = trace(method, many, engine, rounds=2)

@@ -34,7 +34,7 @@ from tacit.parts.sync import Anchored
 from tacit.plugins.entry import PLUGINS, parse
 from tacit.testing.synthetic import ragged, with_content
 
-SYNTHETIC = with_content(ragged(n_users=12, n_items=24))
+SYNTHETIC = with_content(ragged(n_users=10, n_items=16))
 # with the arguments under which two rounds show something, and with some that change the parts
 SPELLED = {"fedrkg": "fedrkg:every=1", "fedrkg_without_ag": "fedrkg_without_ag:every=1"}
 EXTRAS = (

@@ -227,7 +227,7 @@ def test_a_shuffled_file_gives_everybody_the_same_list(
     """Codes are places of first appearance: joined by them, people would swap their lists."""
     experiment, out = small(name, plays, rounds=2), tmp_path / "one"
     result = run(experiment, out)
-    people = sorted({line.split(",")[0] for line in lines_of(plays)})
+    people = sorted({line.split(",")[0] for line in lines_of(plays)})[::3]
     before, metrics = scores_of(out, people), evaluate(out)
     codes = prepare(experiment).dataset.interactions.users
     shuffled(plays)

@@ -44,13 +44,23 @@ def _rounds_written(out: Path) -> int:
     return len(metrics.read_text().splitlines()) if metrics.exists() else 0
 
 
+def _left_alone(folder: Path, kills: int, command: str = PFEDREC) -> Path:
+    """The same run, which nobody kills; it is so long that another outlasts its kills."""
+    alone = folder / "alone"
+    assert main(_arguments(command, alone, 100 + 20 * kills, 1)) == 0
+    return alone
+
+
+@pytest.fixture(scope="module")
+def left_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _left_alone(tmp_path_factory.mktemp("left"), kills=2)
+
+
 def _kill_and_resume(
-    tmp_path: Path, kills: int, command: str = PFEDREC, killed_with: str = ""
+    tmp_path: Path, alone: Path, kills: int, command: str = PFEDREC, killed_with: str = ""
 ) -> None:
     """`killed_with` are flags of the killed run alone, which change no number."""
-    alone, killed = tmp_path / "alone", tmp_path / "killed"
-    rounds = 100 + 20 * kills  # so that the run outlasts its kills
-    assert main(_arguments(command, alone, rounds, 1)) == 0
+    killed, rounds = tmp_path / "killed", json.loads((alone / "run.json").read_text())["rounds_run"]
     command = f"{command} {killed_with}"
     chooser = random.Random(0)
     for number in range(kills):
@@ -73,19 +83,19 @@ def _kill_and_resume(
     assert left - {"checkpoint"} == expected - {"checkpoint"}
 
 
-def test_killed_twice(tmp_path: Path) -> None:
-    _kill_and_resume(tmp_path, kills=2)
+def test_killed_twice(tmp_path: Path, left_alone: Path) -> None:
+    _kill_and_resume(tmp_path, left_alone, kills=2)
 
 
-def test_killed_with_private_rows_on_disk(tmp_path: Path) -> None:
-    _kill_and_resume(tmp_path, kills=1, killed_with="--private-on-disk")
+def test_killed_with_private_rows_on_disk(tmp_path: Path, left_alone: Path) -> None:
+    _kill_and_resume(tmp_path, left_alone, kills=1, killed_with="--private-on-disk")
 
 
 @pytest.mark.slow
 def test_killed_ten_times(tmp_path: Path) -> None:
-    _kill_and_resume(tmp_path, kills=10)
+    _kill_and_resume(tmp_path, _left_alone(tmp_path, 10), kills=10)
 
 
 @pytest.mark.slow
 def test_a_closed_form_killed_five_times(tmp_path: Path) -> None:
-    _kill_and_resume(tmp_path, kills=5, command=FEDNEXT)
+    _kill_and_resume(tmp_path, _left_alone(tmp_path, 5, FEDNEXT), kills=5, command=FEDNEXT)

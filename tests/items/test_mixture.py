@@ -37,7 +37,7 @@ from tacit.testing.play import algorithm_for, same_to, trace
 from tacit.testing.synthetic import ragged, with_content
 
 TRAIN = split_dataset(with_content(ragged()), CLEAN).train
-FEW = split_dataset(with_content(ragged(n_users=12, n_items=24)), CLEAN).train
+FEW = split_dataset(with_content(ragged(n_users=10, n_items=16)), CLEAN).train
 SIZES = {
     "KU": (204, 560),
     "Dance": (10_231, 1_676),

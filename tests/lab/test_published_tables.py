@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -203,6 +204,7 @@ def test_a_run_that_is_finished_on_another_device_is_not_begun_again(
     assert done(results, f"{place.key} | seed 1").sets == other
 
 
+@cache
 def defined(name: str) -> tuple[Table, Any]:
     """A published table as it is defined today, and what writes it."""
     if name == privacy_table.NAME:
@@ -210,10 +212,16 @@ def defined(name: str) -> tuple[Table, Any]:
     return load_table(name), as_markdown
 
 
+@cache
+def published_in(path: Path) -> Results:
+    """A results file, read once: nothing here writes to it."""
+    return Results.read(path.stem.removeprefix("table-"), path)
+
+
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("table-*.json")), ids=lambda path: path.stem)
 def test_published_cells_are_what_their_tables_define_today(path: Path, tmp_path: Path) -> None:
     table, _ = defined(path.stem.removeprefix("table-"))
-    published = Results.read(table.name, path)
+    published = published_in(path)
     here = Filling(table, tmp_path, table.seeds, published=RESULTS)
     here.prepare()
     assert {cell.folder for cell in here.results.done} == {cell.folder for cell in published.done}
@@ -223,7 +231,7 @@ def test_published_cells_are_what_their_tables_define_today(path: Path, tmp_path
 
 @pytest.mark.parametrize("path", sorted(RESULTS.glob("table-*.json")), ids=lambda path: path.stem)
 def test_a_published_table_is_what_its_results_file_makes(path: Path, tmp_path: Path) -> None:
-    results = Results.read(path.stem.removeprefix("table-"), path)
+    results = published_in(path)
     assert results.text == path.read_text(encoding="utf-8")
     table, render = defined(results.table)
     text = render(table, results, tmp_path)
@@ -235,7 +243,7 @@ def test_several_seeds_are_not_one_run_several_times(path: Path) -> None:
     table, _ = defined(path.stem.removeprefix("table-"))
     if table.split_seeds:
         pytest.skip("Seeds draw the split here, also for rows that draw nothing themselves.")
-    published = Results.read(table.name, path)
+    published = published_in(path)
     for place in table.places:
         cells = published.done_of(place)
         numbers = {(cell.validation, *cell.metrics.values()) for cell in cells}

@@ -159,7 +159,7 @@ def histories(is_cold: bool) -> TrainView:
     """A few people with histories of very different lengths. The last item is the target's alone,
     so that it is nobody's where the target's history is another."""
     protocol = resolve("fedmf", plugins=["ridge"] if is_cold else []).protocol
-    train = split_dataset(with_content(ragged(n_users=9, n_items=30)), protocol).train
+    train = split_dataset(with_content(ragged(n_users=9, n_items=20)), protocol).train
     rare = train.n_items - 1 if train.warm_W is None else train.warm_W[-1]
     first = 0 if train.warm_W is None else train.warm_W[0]
     item_N = np.where(train.positives.item_N == rare, first, train.positives.item_N)

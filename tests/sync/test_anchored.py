@@ -38,7 +38,7 @@ from tacit.testing.synthetic import ragged, with_content
 from tacit.testing.threads import assert_threads_change_nothing
 
 WIDE = torch.float64
-TRAIN = split_dataset(ragged(n_users=40), CLEAN).train
+TRAIN = split_dataset(ragged(n_users=16, n_items=30), CLEAN).train
 ENGINES: dict[str, Engine] = {
     "loop": LoopEngine(WIDE),
     "blocks": CohortEngine(WIDE, block=7, fused="never"),

@@ -48,7 +48,7 @@ class TestGuidance(SyncTests):
 
 
 def train() -> TrainView:
-    return split_dataset(ragged(), CLEAN).train
+    return split_dataset(ragged(n_users=12, n_items=24), CLEAN).train
 
 
 def still(method: Method) -> Method:

@@ -99,6 +99,7 @@ def caption(figure: Figure, text: str) -> None:
 
 def save_figure(figure: Figure, stem: Path) -> list[Path]:
     """Write `stem`.png and `stem`.svg, each whole or not at all; the same figure, the same bytes.
+    Panels and texts are laid out once, for the first file, and stand so in the other.
 
     >>> import tempfile
     >>> figure, _ = new_figure()
@@ -108,14 +109,16 @@ def save_figure(figure: Figure, stem: Path) -> list[Path]:
     """
     import matplotlib
 
-    written = []
+    written, layout = [], figure.get_layout_engine()
     nobody: dict[str, dict[str, str | None]] = {"png": {"Software": None}, "svg": {"Date": None}}
     with matplotlib.rc_context({"svg.hashsalt": "tacit"}):
         for ending, metadata in nobody.items():
             path = stem.with_name(f"{stem.name}.{ending}")
             with whole_file(path) as temporary:
                 figure.savefig(temporary, format=ending, dpi=DOTS_PER_INCH, metadata=metadata)
+            figure.set_layout_engine(None)
             written.append(path)
+    figure.set_layout_engine(layout)
     return written
 
 

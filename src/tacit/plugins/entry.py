@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from tacit.core.codec import check_value
@@ -108,8 +109,7 @@ def apply_plugin(method: AnyMethod, spelling: str) -> Any:
     if name not in PLUGINS:
         raise PLUGINS.unknown(name)
     plugin = PLUGINS[name]
-    parameters = list(inspect.signature(plugin.apply, eval_str=True).parameters.values())[1:]
-    known = {parameter.name: parameter.annotation for parameter in parameters}
+    known = _arguments(plugin.apply)
     values: dict[str, Any] = {}
     for key, text in arguments.items():
         if key not in known:
@@ -117,6 +117,13 @@ def apply_plugin(method: AnyMethod, spelling: str) -> Any:
             raise TacitError(f"Plug-in {name!r} has no {key!r}; {ending}")
         values[key] = check_value(_number(text), known[key], f"{name}.{key}")
     return plugin.apply(method, **values)
+
+
+@cache
+def _arguments(apply: Callable[..., Any]) -> dict[str, Any]:
+    """The arguments of a plug-in beside the method, by name, and the types that they must have."""
+    parameters = list(inspect.signature(apply, eval_str=True).parameters.values())[1:]
+    return {parameter.name: parameter.annotation for parameter in parameters}
 
 
 def with_plugins(method: AnyMethod, spellings: Sequence[str], before: Sequence[str] = ()) -> Any:

@@ -20,13 +20,13 @@ from tacit.testing.synthetic import ragged, with_content
 WIDE = torch.float64
 
 
-def small_train(content: bool = False) -> TrainView:
+def small_train(content: bool = False, n_items: int = 16) -> TrainView:
     """A few clients with histories of very different lengths, for comparisons of paths.
 
     >>> small_train().n_users
     9
     """
-    dataset = ragged(n_users=9, n_items=24)
+    dataset = ragged(n_users=9, n_items=n_items)
     return split_dataset(with_content(dataset) if content else dataset, CLEAN).train
 
 
@@ -37,7 +37,7 @@ def reference_scores(algorithm: ComposedAlgorithm, train: TrainView, state: Stat
     >>> train = small_train()
     >>> found = trace(fedmf(dim=4), train, LoopEngine(), rounds=1)
     >>> reference_scores(algorithm_for(fedmf(dim=4), train), train, found.state).shape
-    (9, 24)
+    (9, 16)
     """
     with torch.no_grad():
         each = [

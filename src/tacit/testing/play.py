@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -31,8 +32,11 @@ def play(
     protocol: Protocol = CLEAN,
     rounds: int = 40,
     seed: int = 0,
+    every: int = 1,
+    enough: float = math.inf,
 ) -> Evaluation:
-    """Test ranks of the round that validation selects.
+    """Test ranks of the round that validation selects, among every so many and the last one;
+    `enough` is an HR@1 of these ranks after which no further round is played.
 
     >>> from tacit.methods import Popularity
     >>> from tacit.testing.synthetic import noise
@@ -42,11 +46,15 @@ def play(
     split = split_dataset(dataset, protocol)
     trainer = Trainer(Experiment("test", method, rounds, seed=seed), split.train, threads=1)
     best, selected = float("-inf"), None
-    for _ in range(trainer.rounds):
+    for number in range(1, trainer.rounds + 1):
         trainer.run_round()
+        if number % every and number < trainer.rounds:
+            continue
         value = metric(rank(trainer.scores(), split.valid).full, "NDCG@10")
         if value >= best:
             best, selected = value, rank(trainer.scores(), split.test)
+            if metric(selected.full, "HR@1") >= enough:
+                break
     assert selected is not None
     return selected
 

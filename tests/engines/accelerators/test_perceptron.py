@@ -32,7 +32,7 @@ from tacit.testing.synthetic import ragged
 from tacit.testing.threads import assert_threads_change_nothing
 
 WIDE = torch.float64
-TRAIN = split_dataset(ragged(n_users=40, n_items=40), CLEAN).train
+TRAIN = split_dataset(ragged(n_users=16, n_items=24), CLEAN).train
 TOWER = fedncf(dim=5, layers=(4, 3, 1))
 HEAD = replace(pfedrec(dim=5), backbone=MlpHead(5, (3, 1)))
 PLAIN = {

@@ -30,7 +30,7 @@ from tacit.testing.synthetic import ragged, with_content
 from tacit.testing.threads import assert_threads_change_nothing
 
 WIDE = torch.float64
-TRAIN = split_dataset(with_content(ragged()), CLEAN).train
+TRAIN = split_dataset(with_content(ragged(n_users=12, n_items=24)), CLEAN).train
 
 
 def fused(base: Method, **settings: object) -> Method:
