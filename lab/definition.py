@@ -10,7 +10,7 @@ import csv
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -224,6 +224,14 @@ class Table:
         ]
 
 
+@cache
+def _resolved(method: str, **options: Any) -> tuple[Experiment, bool]:
+    """An experiment, and whether there is an engine for a GPU: what has none runs on the CPU, also
+    where the others run on one. A table asks for the same ones many times."""
+    experiment = resolve(method, **options)
+    return experiment, runs_on_gpu(experiment.method.algorithm(Task(n_users=1, n_items=1)))
+
+
 @dataclass(frozen=True, eq=False)
 class Place:
     """A cell without its seed: what one choice of settings is made for.
@@ -263,7 +271,7 @@ class Place:
         here = [setting for name, setting in row.on if name == data.name]
         if table.split_seeds:
             here.append((f"protocol.split.seed={seed}",))
-        experiment = resolve(
+        experiment, there = _resolved(
             row.method,
             data=data.loaded,
             protocol=(table.paper or "clean") if paper else "clean",
@@ -275,8 +283,6 @@ class Place:
             duplicates=data.paper_duplicates if paper else None,
             sets=(f"evaluate_every={row.evaluate_every}", *row.sets, *setting, *chain(*here)),
         )
-        # what has no engine for a GPU runs on the CPU, also where the others run on one
-        there = runs_on_gpu(experiment.method.algorithm(Task(n_users=1, n_items=1)))
         return replace(experiment, device=table.device) if there else experiment
 
     @cached_property
