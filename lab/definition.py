@@ -10,7 +10,7 @@ import csv
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import chain, product
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -264,6 +264,14 @@ class Table:
         ]
 
 
+@cache
+def _resolved(asked: Asked) -> tuple[Experiment, bool]:
+    """An experiment, and whether there is an engine for a GPU: what has none runs on the CPU, also
+    where the others run on one. A table asks for the same ones many times."""
+    experiment = asked.experiment()
+    return experiment, runs_on_gpu(experiment.method.algorithm(Task(n_users=1, n_items=1)))
+
+
 @dataclass(frozen=True, eq=False)
 class Place:
     """A cell without its seed: what one choice of settings is made for.
@@ -318,9 +326,7 @@ class Place:
 
     def experiment(self, setting: Overrides, seed: int, *, search: bool = False) -> Experiment:
         """The experiment under one setting."""
-        experiment = self.asked(setting, seed, search=search).experiment()
-        # what has no engine for a GPU runs on the CPU, also where the others run on one
-        there = runs_on_gpu(experiment.method.algorithm(Task(n_users=1, n_items=1)))
+        experiment, there = _resolved(self.asked(setting, seed, search=search))
         return replace(experiment, device=self.table.device) if there else experiment
 
     @cached_property
