@@ -19,6 +19,7 @@ from tacit.experiment.resolve import resolve
 from tacit.methods.closed_forms import Ease, FedEase
 from tacit.methods.item_to_item import train_matrix
 from tacit.methods.linear_references import Edlae, FedSlim, Slim, SparseItemToItem
+from tacit.privacy.guarantee import PrivacyRequest
 from tacit.testing import ragged
 
 KEY = np.zeros(1, np.uint64)
@@ -183,5 +184,20 @@ def test_fedslim_asks_for_what_fedease_asks_for() -> None:
     assert torch.equal(played(FedSlim(), train)["gram"], played(FedEase(), train)["gram"])  # type: ignore[arg-type]
     assert FedSlim(row_power=0.5).algorithm(Task.of(train)).bound == Bound(2, 1.0)
     assert slim.bound is None
-    with pytest.raises(TacitError, match="private"):
-        resolve("fedslim", plugins=["private"])
+    private = [resolve(name, plugins=["private"]).method for name in ("fedslim", "fedease")]
+    assert private[0] == private[1]
+    with pytest.raises(TacitError, match=r"lassos of fedslim is \(0\.1,\), which has no meaning"):
+        FedSlim(lassos=(0.1,)).protected(PrivacyRequest())
+
+
+def test_noise_on_the_sum_leaves_weights_of_a_symmetric_one() -> None:
+    """Entries below zero count as none, and the two of a pair are one."""
+    noisy_II = torch.tensor([[2.0, 1.5, -1.0], [0.5, 1.0, -2.0], [-1.0, -2.0, 1.0]]).double()
+    clean_II = torch.tensor([[2.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]).double()
+    method = FedSlim(ridges=(1.0,), lassos=(0.5,))
+    found, expected = (
+        method.step({"gram": gram_II}, {"gram": gram_II}, 3, 1)["weight"]
+        for gram_II in (noisy_II, clean_II)
+    )
+    assert torch.equal(found, expected)
+    assert expected[0, 1] == pytest.approx(0.5 / 3)

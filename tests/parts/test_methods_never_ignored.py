@@ -56,6 +56,7 @@ EVERYBODY = np.arange(TRAIN.n_users)
 CUSTOM: dict[str, Any] = {
     "fedspectral": PARTS["fedspectral"](width=2),
     "fedease": PARTS["fedease"](),
+    "fedslim": PARTS["fedslim"](),
     "fednext": PARTS["fednext"](),
     "fcf_als": PARTS["fcf_als"](dim=3),
     "fedpop": PARTS["fedpop"](),

@@ -187,6 +187,12 @@ class PairSums(CustomMethod):
         """How much rows and columns count."""
         raise NotImplementedError
 
+    def protected(self, request: PrivacyRequest) -> PrivatePairs:
+        """All pairs from one noisy release; with recency a client speaks of its latest items."""
+        last = None if self.recency is None else PRIVATE_LAST
+        kept = carried_over(self, PrivatePairs)
+        return PrivatePairs(**(PRIVATE_EASE | kept), last=last, privacy=request)
+
     @property
     def bound(self) -> Bound | None:
         return Bound(2, 1.0) if self.scaling.bounds else None
@@ -271,12 +277,6 @@ class FedEase(PairSums):
     @property
     def settings_tried(self) -> int:
         return len(self.ridges)
-
-    def protected(self, request: PrivacyRequest) -> PrivatePairs:
-        """All pairs from one noisy release; with recency a client speaks of its latest items."""
-        last = None if self.recency is None else PRIVATE_LAST
-        kept = carried_over(self, PrivatePairs)
-        return PrivatePairs(**(PRIVATE_EASE | kept), last=last, privacy=request)
 
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
         gram_II = total.get(GRAM, shared[GRAM])

@@ -25,6 +25,8 @@ from tacit.memory import require_memory
 from tacit.methods.closed_forms import GRAM, WEIGHT, PairSums
 from tacit.methods.entry import METHODS, Entry
 from tacit.methods.item_to_item import ItemToItem, Scaling, require_grid, train_matrix
+from tacit.privacy.guarantee import PrivacyRequest
+from tacit.privacy.shrinkage import symmetric
 
 # EDLAE (Steck, "Autoencoders that don't overfit towards the Identity", NeurIPS 2020), full rank.
 #
@@ -304,8 +306,8 @@ METHODS["slim"] = Entry(
 # Gram matrix, so the server has SLIM's weights from one sum over clients; a client ranks with x'W.
 #
 # Rounds, bytes and what a server reads are those of `fedease`, and so is `row_power`; a row power
-# of 1/2 bounds what one client adds. There is no claim of privacy: noise makes entries of the sum
-# negative and fills its zeros, and the descent counts on neither.
+# of 1/2 bounds what one client adds. Under a claim of privacy it becomes what `fedease` becomes:
+# noise fills the zeros of the sum, and nothing sparse is left to learn.
 
 
 @register("fedslim")
@@ -322,6 +324,7 @@ class FedSlim(PairSums):
     row_power: float = 0.0
     column_power: float = 0.0
     recency: Recency | None = None
+    privacy: PrivacyRequest | None = None
 
     # said again: what a class vouches for stands in the class itself (`core/capabilities.py`)
     bound, update, absorb = PairSums.bound, PairSums.update, PairSums.absorb
@@ -348,7 +351,8 @@ class FedSlim(PairSums):
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
         gram_II = total.get(GRAM, shared[GRAM])
         ridge, lasso = self.grid[min(round_number, len(self.grid)) - 1]
-        weight_II = slim_weights(scipy.sparse.csr_array(gram_II.numpy()), ridge, lasso)
+        count_II = symmetric(gram_II).clamp(min=0.0)  # as it is, unless somebody put noise on it
+        weight_II = slim_weights(scipy.sparse.csr_array(count_II.numpy()), ridge, lasso)
         dense_II = torch.from_numpy(weight_II.toarray()).to(gram_II)
         return {GRAM: gram_II, WEIGHT: self.scaling.of_columns(dense_II, gram_II.diagonal())}
 
