@@ -80,7 +80,7 @@ def test_every_number_of_a_result_stands_in_the_file_that_is_named() -> None:
     block = re.search(r"<!-- results -->\n(.*?)<!-- /results -->", README, re.DOTALL)
     assert block is not None
     lines = block[1].strip().splitlines()
-    assert len(lines) == 9
+    assert len(lines) == 10
     for line in lines:
         target = re.match(r"- \[[^]]+\]\(([^)]+)\)", line)
         assert target is not None, line
