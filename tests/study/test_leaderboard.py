@@ -375,8 +375,18 @@ def test_rows_are_sorted_and_ties_and_overlaps_are_said(tmp_path: Path) -> None:
     assert section.places == ["1", "2=", "2=", "4"]
     assert section.rows[1].value == section.reference["popularity"][SORTED_BY]
     told = " ".join(section.sentences)
-    assert "Tied in NDCG@10 to the last digit: fedpop, popularity." in told
+    assert "Tied in NDCG@10 at place 2: fedpop, popularity." in told
     assert "Below popularity: random." in told
+    first, popular = section.rows[0], section.rows[2]
+    value = popular.metrics[SORTED_BY]
+    added = value.model_copy(update={"mean": float(np.nextafter(value.mean, 0.0))})
+    other = popular.model_copy(update={"metrics": {**popular.metrics, SORTED_BY: added}})
+    pairs = section.model_copy(update={"rows": (first, first, popular, other)})
+    assert pairs.places == ["1=", "1=", "3=", "3="]
+    assert pairs.sentences[1:] == [
+        "Tied in NDCG@10 at place 1: ease, ease.",
+        "Tied in NDCG@10 at place 3: popularity, popularity.",
+    ]
     far, near = (Measure(mean=m, low=m - 0.1, high=m + 0.1, by_seed=(m,)) for m in (0.9, 0.5))
     close = near.model_copy(update={"high": 0.85})
     assert not far.overlaps(near)

@@ -32,6 +32,7 @@ METRICS = (SORTED_BY, "HR@10")
 COLD_METRICS = (*METRICS, "Recall@20")  # by which papers on untouched items are read
 EXPERIMENTS = "experiments"  # the folder of experiments that no flags lead to
 NOT_RUN = "not run yet"
+DIGITS = 12  # in which equal numbers are equal, in whatever order they were added up
 
 
 class _Part(BaseModel):
@@ -121,7 +122,7 @@ class Section(_Part):
         >>> Section.model_construct(rows=(row, row)).places
         ['1=', '1=']
         """
-        values = [row.value for row in self.rows]
+        values = [round(row.value, DIGITS) for row in self.rows]
         return [f"{values.index(v) + 1}{'=' if values.count(v) > 1 else ''}" for v in values]
 
     @property
@@ -140,13 +141,12 @@ class Section(_Part):
             )
         elif others:
             said.append(f"No other row's interval reaches that of {first.system}, the first.")
-        tied = [
-            row.system for row, place in zip(self.rows, self.places, strict=True) if "=" in place
-        ]
-        if tied:
-            said.append(f"Tied in {SORTED_BY} to the last digit: {', '.join(tied)}.")
-        popular = self.reference["popularity"][SORTED_BY]
-        below = [row.system for row in self.rows if row.value < popular]
+        for place in dict.fromkeys(place for place in self.places if "=" in place):
+            placed = zip(self.rows, self.places, strict=True)
+            tied = ", ".join(row.system for row, its in placed if its == place)
+            said.append(f"Tied in {SORTED_BY} at place {place.rstrip('=')}: {tied}.")
+        popular = round(self.reference["popularity"][SORTED_BY], DIGITS)
+        below = [row.system for row in self.rows if round(row.value, DIGITS) < popular]
         if below:
             said.append(f"Below popularity: {', '.join(below)}.")
         return said
