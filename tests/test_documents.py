@@ -22,6 +22,9 @@ import typer
 import tacit
 from tacit.cli.main import app
 from tacit.core.method import Method
+from tacit.core.registry import PARTS
+from tacit.methods.entry import METHODS
+from tacit.plugins.entry import PLUGINS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -60,8 +63,18 @@ def desk(tmp_path_factory) -> Path:
     return place
 
 
+@pytest.fixture
+def forgets() -> Iterator[None]:
+    """What a page registers is gone after it: later tests in this process ask for all names."""
+    before = [(names, set(names)) for names in (PARTS, METHODS, PLUGINS)]
+    yield
+    for names, known in before:
+        for name in set(names) - known:
+            del names[name]
+
+
 @pytest.mark.parametrize("page", WITH_PYTHON, ids=name_of)
-def test_python_of_a_page_runs(page: Path, desk: Path, monkeypatch, capsys) -> None:
+def test_python_of_a_page_runs(page: Path, desk: Path, forgets, monkeypatch, capsys) -> None:
     monkeypatch.chdir(desk)
     namespace: dict[str, object] = {"__name__": "__main__"}
     for code in blocks(page):
