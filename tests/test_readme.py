@@ -76,11 +76,40 @@ def test_the_speed_in_words_is_the_measured_one() -> None:
     assert told.groups() == (f"{float(slow[1]):.0f}", f"{float(fast[1]):.0f}")
 
 
+DATASETS = ("ml-100k", "ml-1m", "amazon-video")
+LEAD = {  # a row of the first table: its file, its row there, and the column
+    "popularity": ("table-order.md", "popularity", 1),
+    "FedMF": ("table-order.md", "fedmf", 1),
+    "PFedRec": ("table-order.md", "pfedrec", 1),
+    "EASE": ("table-order.md", "ease", 1),
+    "`fednext`, ours": ("table-order.md", "fednext, ridge and EASE", 1),
+    "`fednext`, epsilon 8": ("table-privacy.md", "fednext", 3),
+    "`fednext`, epsilon 2": ("table-privacy.md", "fednext", 5),
+}
+
+
+def cells_of(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip().strip("|").split("|")]
+
+
+def test_the_first_table_has_the_numbers_of_its_files() -> None:
+    block = re.search(r"<!-- lead -->\n(.*?)<!-- /lead -->", README, re.DOTALL)
+    assert block is not None
+    rows = {cells[0]: cells[1:4] for cells in map(cells_of, block[1].strip().splitlines()[2:])}
+    assert set(rows) == set(LEAD)
+    for name, (file, row, column) in LEAD.items():
+        written = (ROOT / "docs" / "results" / file).read_text(encoding="utf-8")
+        for dataset, shown in zip(DATASETS, rows[name], strict=True):
+            lines = written.split(f"\n## {dataset}\n")[1].splitlines()
+            there = next(cells_of(line) for line in lines if line.startswith(f"| {row} |"))
+            assert there[column].split()[0] == shown, (name, dataset)
+
+
 def test_every_number_of_a_result_stands_in_the_file_that_is_named() -> None:
     block = re.search(r"<!-- results -->\n(.*?)<!-- /results -->", README, re.DOTALL)
     assert block is not None
     lines = block[1].strip().splitlines()
-    assert len(lines) == 10
+    assert len(lines) == 11
     for line in lines:
         target = re.match(r"- \[[^]]+\]\(([^)]+)\)", line)
         assert target is not None, line
