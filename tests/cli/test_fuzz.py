@@ -86,7 +86,10 @@ KINDS: dict[str, tuple[dict[str, bytes], str]] = {
     ),
     "mmrec": ({"a.inter": LABELLED, "text_feat.npy": npy()}, "a.inter"),
     "movielens": ({"u.data": table("\t", None), "u.item": b"i1|Alien|1979\n"}, "u.data"),
-    "ninerec": ({"a_pair.csv": b"u1,i1,5\nu1,i2,6\n", "a_item.csv": b"i1,x,y\n"}, "a_pair.csv"),
+    "ninerec": (
+        {"a_pair.csv": b"u1,i1,5\nu1,i2,6\n", "a_item.csv": b"i1,x,y\ni2,x,y\n"},
+        "a_pair.csv",
+    ),
     "citeulike": ({"users.dat": b"2 5 6\n1 5\n3 1 2 5\n"}, "users.dat"),
     "native": (
         {

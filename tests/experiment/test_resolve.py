@@ -176,9 +176,7 @@ def test_a_path_that_is_no_text_cannot_be_recorded() -> None:
 
 
 def test_a_central_method_needs_a_setting_to_try() -> None:
-    assert refusal("ease", sets=["ridges=[]"]) == (
-        "ease has no setting to try; give it at least one."
-    )
+    assert refusal("ease", sets=["ridges=[]"]) == ("ridges are (); give at least one, all above 0.")
 
 
 def test_central_methods_take_no_plugins() -> None:

@@ -21,8 +21,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.special import log_ndtr, ndtr, ndtri
-
 from tacit.errors import TacitError, shown
 
 LARGEST = 1e9  # an epsilon above this is no promise, and is told as infinite
@@ -36,6 +34,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     """
     if mu == 0.0:
         return 0.0
+    from scipy.special import log_ndtr  # a device that only ranks needs no scipy
+
     first = log_ndtr(mu / 2 - epsilon / mu)
     second = epsilon + log_ndtr(-mu / 2 - epsilon / mu)
     return float(math.exp(first) * -math.expm1(min(second - first, 0.0)))
@@ -104,6 +104,8 @@ def gaussian_power(mu: float, false_alarms: float) -> float:
     >>> round(gaussian_power(1.0, 0.05), 4), round(gaussian_power(0.0, 0.05), 4)
     (0.2595, 0.05)
     """
+    from scipy.special import ndtr, ndtri
+
     return float(ndtr(ndtri(false_alarms) + mu))
 
 
