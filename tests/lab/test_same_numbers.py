@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -38,10 +39,34 @@ def command(
     return call
 
 
-def test_two_experiments_are_recorded_and_compared(command, tmp_path: Path) -> None:
+@pytest.fixture(params=["here", pytest.param("processes", marks=pytest.mark.slow)])
+def passes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The commands that play the passes of a record. They are played in processes of their own, or
+    read in this one as such a process reads them."""
+    started: list[list[str]] = []
+    run = subprocess.run
+
+    def played(command: list[str], env: dict[str, str]) -> subprocess.CompletedProcess:
+        started.append(command)
+        if request.param == "processes":
+            return run(command, env=env, check=False)
+        with monkeypatch.context() as words:
+            words.setattr(sys, "argv", command[2:])
+            return subprocess.CompletedProcess(command, same_numbers.main())
+
+    monkeypatch.setattr(same_numbers.subprocess, "run", played)
+    return started
+
+
+def test_two_experiments_are_recorded_and_compared(
+    command, passes: list[list[str]], tmp_path: Path
+) -> None:
     base, new = tmp_path / "base.json", tmp_path / "new.json"
     code, _ = command("record", base, "--only", '["fedmf", {"rounds": 2, "protocol": "fed')
     assert code == 0
+    script = str(Path(same_numbers.__file__).resolve())
+    assert len(passes) >= 2  # until two in a row agree
+    assert all(one[:4] == [sys.executable, "-P", script, "play"] for one in passes)
     found = json.loads(base.read_text())
     first, second = found.values()  # under two protocols
     assert first["metrics"]["full"]["HR@10"] > 0

@@ -151,7 +151,13 @@ class TestFusedFedRAP(TestFusedFcf):
     )
     checkerboard_rounds = 20  # HR@1 is over .9 after five
     noise_rounds = 3  # a narrow one under the leaky pool is past the bound after two
-    noise_sets = ("backbone.dim=8", "items.width=8", "items.hidden=8", "items.id_width=8")
+    noise_sets = (
+        "backbone.dim=8",
+        "items.width=8",
+        "items.hidden=8",
+        "items.id_width=8",
+        "local.inner.epochs=3",
+    )
     engine_sets = (
         *TestFusedFcf.engine_sets,
         "local.inner.model.rate=0.1",

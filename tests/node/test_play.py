@@ -44,6 +44,17 @@ EXPERIMENTS: dict[str, Experiment] = {
     "fedspectral": resolve("fedspectral", sets=["width=3"], rounds=3),
     "fednext": resolve("fednext", rounds=3),
 }
+IN_BOTH = ("pfedrec", "fcf + fedmr, views", "fedspectral")  # of each kind one; the rest: test-slow
+
+BOTH = [
+    pytest.param(
+        name,
+        precision,
+        marks=[pytest.mark.slow] if precision == "float32" and name not in IN_BOTH else [],
+    )
+    for name in EXPERIMENTS
+    for precision in ("float64", "float32")
+]
 
 
 def private_of(server: Any, node: Any) -> dict[str, torch.Tensor]:
@@ -70,8 +81,7 @@ def simulated_private(server: Any, state: Any) -> dict[str, torch.Tensor]:
     }
 
 
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize(("name", "precision"), BOTH)
 def test_one_node_for_each_person_is_the_reference_engine(
     name: str, precision: str, tmp_path: Path, tiny_server: Callable[..., Any]
 ) -> None:
@@ -97,8 +107,7 @@ ROUNDING = {"float64": 1e-11, "float32": 1e-6}
 GROWN = {("fcf + fedmr", "float32"): 3e-6, ("fcf + fedmr, views", "float32"): 3e-6}
 
 
-@pytest.mark.parametrize("precision", ["float64", "float32"])
-@pytest.mark.parametrize("name", EXPERIMENTS)
+@pytest.mark.parametrize(("name", "precision"), BOTH)
 def test_many_people_on_a_node_are_the_same_to_rounding(
     name: str, precision: str, tmp_path: Path, tiny_server: Callable[..., Any]
 ) -> None:

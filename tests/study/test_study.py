@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import re
+from collections.abc import Callable
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -17,6 +20,7 @@ from tacit.experiment.resolve import resolve
 from tacit.experiment.run import RunInterruptedError
 from tacit.experiment.spec import Experiment
 from tacit.study import Study
+from tacit.study import runner as runner_module
 from tacit.study import study as study_module
 from tacit.study.runner import Runner
 
@@ -131,6 +135,35 @@ def test_ctrl_c_names_the_run_and_the_next_call_goes_on(
     assert len(Study.of(tmp_path, few()).run().frame()) == 2
 
 
+class Posted(Executor):
+    """Does at once what it is given, as another process reads it, and hands it back likewise."""
+
+    def submit(self, do: Callable[..., Any], /, *arguments: Any) -> Future[Any]:  # type: ignore[override]
+        found: Future[Any] = Future()
+        sent, given = pickle.loads(pickle.dumps((do, arguments)))
+        found.set_result(pickle.loads(pickle.dumps(sent(*given))))
+        return found
+
+
+def test_runs_that_are_posted_to_others_give_the_same_frame(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As with two processes, of which `test_two_workers_give_the_same_table` starts real ones."""
+    asked: list[int] = []
+
+    def process_pool(workers: int) -> Executor:
+        asked.append(workers)
+        return Posted()
+
+    monkeypatch.setattr(runner_module, "process_pool", process_pool)
+    one = Study.of(tmp_path / "one", few(), seeds=2).run()
+    two = Study.of(tmp_path / "two", few(), seeds=2).run(workers=2)
+    assert asked == [2]
+    measured = [name for name in one.frame().columns if name not in ("seconds", "folder")]
+    assert two.frame().select(measured).equals(one.frame().select(measured))
+
+
+@pytest.mark.slow
 def test_two_processes_give_the_same_frame(tmp_path: Path) -> None:
     one = Study.of(tmp_path / "one", few(), seeds=2).run()
     two = Study.of(tmp_path / "two", few(), seeds=2).run(workers=2)
