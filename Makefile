@@ -13,7 +13,7 @@ FLOWER_TESTS := tests/flower tests/deployment tests/node/test_scorers.py src/tac
 # Tests start many processes: the first to read a module keeps its bytecode for the others, whatever the shell says.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: venv flower-venv demo deploy-demo test test-flower test-slow bench honest-table tune fusion-planted cold-planted attack-table attack-interactions attack-membership audit-privacy table-pfedrec table-fedrkg table-order table-recency order-figures table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations table-channel table-privacy poisoning table-papers-privacy leaderboard table-fedrkg-appendix-c table-fedrkg-clean reasons table-above-ease scale lint clean
+.PHONY: venv flower-venv demo deploy-demo test test-flower test-slow bench honest-table tune fusion-planted cold-planted attack-table attack-interactions attack-membership audit-privacy table-pfedrec table-fedrkg table-order table-recency order-figures table-backbones table-bars table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations table-channel table-privacy poisoning table-papers-privacy leaderboard table-fedrkg-appendix-c table-fedrkg-appendix-c-backbones table-fedrkg-ablations table-fedrkg-clean reasons search-length figures-pfedrec figures-fedrkg table-above-ease scale lint clean table-mdifffr-ablations table-fedmr-noise table-mdifffr-noise figures-fusion
 
 venv: $(READY)
 
@@ -120,12 +120,38 @@ table-fedrkg: $(READY)
 table-fedrkg-appendix-c: $(READY)
 	$(TABLE) fedrkg-appendix-c
 
+# Tables 3, 2 and D.1; they share runs with the table above.
+table-fedrkg-appendix-c-backbones: $(READY)
+	$(TABLE) fedrkg-appendix-c-backbones
+
+table-fedrkg-ablations: $(READY)
+	$(TABLE) fedrkg-ablations
+
 table-fedrkg-clean: $(READY)
 	$(TABLE) fedrkg-clean
 
 # The runs that show why cells are far from print.
 reasons: $(READY)
 	$(BIN)/python -m lab.reasons --budget $(BUDGET)
+
+# Whether short searches choose what full ones would.
+search-length: $(READY)
+	$(BIN)/python -m lab.search_length --budget $(BUDGET)
+
+# Figures of the papers, and tables that are looks into runs; pictures in runs/figures. BUDGET is for each.
+FIGURE = $(BIN)/python -m lab.figures --budget $(BUDGET)
+
+figures-pfedrec: $(READY)
+	$(FIGURE) pfedrec-figure-2
+	$(FIGURE) pfedrec-figure-3
+
+figures-fedrkg: $(READY)
+	$(FIGURE) fedrkg-figure-2
+	$(FIGURE) fedrkg-figure-4
+	$(FIGURE) fedrkg-figure-5
+	$(FIGURE) fedrkg-table-4
+	$(FIGURE) fedrkg-table-5
+	$(FIGURE) fedrkg-gates
 
 table-backbones: $(READY)
 	$(TABLE) fedrkg-backbones
@@ -151,7 +177,7 @@ table-recency: $(READY)
 scale: $(READY)
 	$(BIN)/python -m lab.scale --out docs/results --publish
 
-# What bad uploads do to a federation, and which rules over uploads hold (about 10 minutes of one core).
+# What bad uploads do to a federation, and which rules over uploads hold (about half an hour of one core).
 poisoning: $(READY)
 	$(BIN)/python -m lab.poisoning
 
@@ -173,6 +199,27 @@ table-coldstart: $(READY)
 
 table-coldstart-ablations: $(READY)
 	$(TABLE) coldstart-ablations
+
+# MDiffFR itself on every dataset: its Table 4 and its figure of widths; then its Table 5.
+table-mdifffr-ablations: $(READY)
+	$(TABLE) mdifffr-ablations
+
+table-mdifffr-noise: $(READY)
+	$(TABLE) privacy-mdifffr
+
+# FedMR's Table 6.
+table-fedmr-noise: $(READY)
+	$(TABLE) privacy-fedmr
+
+# Figures of FedMR and MDiffFR, one by one (`make figure-fedmr-gap`; `python -m lab.fusion_figures` names them) or all. Numbers go to
+# docs/results, PNG and SVG files below runs/figures.
+FUSION_FIGURES = fedmr-gap fedmr-router fedmr-curves fedmr-clients fedmr-rates fedmr-fedrap mdifffr-clouds mdifffr-widths
+FUSION_TARGETS = $(FUSION_FIGURES:%=figure-%)
+.PHONY: $(FUSION_TARGETS)
+$(FUSION_TARGETS): figure-%: $(READY)
+	$(BIN)/python -m lab.fusion_figures $* --publish
+
+figures-fusion: $(FUSION_TARGETS)
 
 table-channel: $(READY)
 	$(TABLE) channel

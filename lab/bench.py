@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import math
-import resource
 import statistics
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,11 +15,12 @@ import numpy as np
 import torch
 import typer
 
+from lab.measuring import Report, Told, in_own_process, memory_of_this_process
 from lab.naive import NaiveFederation, NaiveFusion
+from lab.scale_tables import crowd_plan
 from lab.synthetic import ml_100k_train, movie_sized_train, synthetic_train
 from tacit.cli import settings as options
 from tacit.cli.main import main
-from tacit.cli.output import say, say_json
 from tacit.cli.settings import ready_to_compute
 from tacit.core.compose import compose
 from tacit.core.types import Task
@@ -35,7 +32,6 @@ from tacit.engines.round import Engine
 from tacit.errors import TacitError
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
-from tacit.files import write_text
 from tacit.methods import fcf, fedmf, pfedrec
 from tacit.plugins.fusion import fedmr
 from tacit.privacy.fixed_point import into_ring
@@ -47,13 +43,10 @@ from tacit.privacy.secure_sum.messages import (
     signed,
     to_bytes,
 )
-from tacit.privacy.secure_sum.plan import SumPlan, plan_sum
+from tacit.privacy.secure_sum.plan import SumPlan
 from tacit.privacy.secure_sum.primitives import NodeKey, add_mask
 from tacit.privacy.secure_sum.server import SumServer
 from tacit.privacy.secure_sum.simulation import seeded_entropy, simulate_round
-
-Report = Callable[[str], None]
-ROOT = Path(__file__).parents[1]  # from where processes of their own import `lab`
 
 
 def bench(report: Report, *, quick: bool = False) -> dict[str, Any]:
@@ -127,24 +120,16 @@ def growth(report: Report, sizes: tuple[int, ...]) -> dict[str, Any]:
 def memory(report: Report, n_interactions: int) -> dict[str, Any]:
     """Peak memory of a process that plays three PFedRec rounds at ML-1M's size."""
     code = (
-        "import resource\n"
         "from lab.bench import _player, synthetic_train\n"
+        "from lab.measuring import memory_of_this_process\n"
         "from tacit.engines.cohort import CohortEngine\n"
         "from tacit.methods import pfedrec\n"
         f"train = synthetic_train({n_interactions}, 165)\n"
         "play = _player(CohortEngine(fused='always'), train, pfedrec())\n"
         "[play() for _ in range(3)]\n"
-        "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6)\n"
+        "print(memory_of_this_process().peak / 1e9)\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=600,
-        cwd=ROOT,
-    )
-    peak = float(done.stdout)
+    peak = float(in_own_process(code, seconds=600))
     report(f"Peak memory, PFedRec, {n_interactions:,d} interactions: {peak:.2f} GB")
     return {"interactions": n_interactions, "peak_gigabytes": peak}
 
@@ -177,14 +162,14 @@ def secure_sums(
     )
     found: dict[str, Any] = {"length": length}
     for clients in crowds:
-        one = found[str(clients)] = one_client(_crowd_plan(clients, length, noise=4.0))
+        one = found[str(clients)] = one_client(crowd_plan(clients, length, staying=0.7, noise=4.0))
         report(
             f"  {clients:4d} clients, {one['neighbours']:2d} neighbours: {one['seconds']:.3f} s, "
             f"{one['ratio']:.1f} x the same upload without noise and masks; masks "
             f"{one['mask_gigabytes_per_second']:.1f} GB/s; sends {one['sent_bytes']:,d} bytes, "
             f"receives {one['received_bytes']:,d}"
         )
-    plan = _crowd_plan(crowds[0], length, noise=0.0)
+    plan = crowd_plan(crowds[0], length, staying=0.7)
     leaving = plan.clients - plan.fewest
     vector_N = np.full(length, 1e-4)
     played = simulate_round(plan, lambda _: vector_N, leave_before_masking=range(leaving))
@@ -196,21 +181,10 @@ def secure_sums(
     return found
 
 
-def _crowd_plan(clients: int, length: int, noise: float) -> SumPlan:
-    return plan_sum(
-        clients=clients,
-        fewest=math.ceil(0.7 * clients),
-        colluders=clients // 20,
-        bound=1.0,
-        length=length,
-        noise=noise,
-    )
-
-
 def one_client(plan: SumPlan, repeats: int = 3) -> dict[str, Any]:
     """What one client does and sends. It meets its neighbours only, so they are the whole crowd.
 
-    >>> found = one_client(_crowd_plan(10, 100, noise=1.0), repeats=1)
+    >>> found = one_client(crowd_plan(10, 100, staying=0.7, noise=1.0), repeats=1)
     >>> found["neighbours"], found["sent_bytes"] > 400
     (7, True)
     """
@@ -281,15 +255,7 @@ def fusion(report: Report, *, quick: bool = False) -> dict[str, Any]:
         "from lab.bench import measure\n"
         f"print(json.dumps(measure({sizes!r}, repeats={1 if quick else 3})))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=1800,
-        cwd=ROOT,
-    )
-    found: dict[str, Any] = json.loads(done.stdout)
+    found: dict[str, Any] = in_own_process(code, seconds=1800)
     users, items, interactions = sizes
     report(
         f"One round of FCF + FedMR, {users:,d} clients, {items:,d} items, {interactions:,d} "
@@ -323,7 +289,7 @@ def measure(sizes: tuple[int, int, int], *, repeats: int, sampled: int = 30) -> 
         begin = time.process_time()
         engine.round(algorithm, train, state, who, 0)
         seconds.append(time.process_time() - begin)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
+    peak = memory_of_this_process().peak / 1e9
     routers = [v for name, v in selected.private.items() if name.startswith("router.")]
     naive = NaiveFusion(train)
     chosen = np.random.default_rng(1).choice(train.n_users, sampled, replace=False)
@@ -358,21 +324,8 @@ def command(
 ) -> None:
     """Measure speed, growth, memory and a whole run; only ratios of one run are claims."""
     ready_to_compute()
-    lines: list[str] = []
-
-    def report(line: str) -> None:
-        lines.append(line)
-        if as_json:
-            typer.echo(line, err=True)
-        else:
-            say(line)
-
-    results = bench(report, quick=quick)
-    if out is not None:
-        write_text(out / "bench.txt", "\n".join(lines) + "\n")
-        write_text(out / "bench.json", json.dumps(results, indent=1))
-    if as_json:
-        say_json(results)
+    report = Told(as_json)
+    report.write(out, "bench", bench(report, quick=quick))
 
 
 if __name__ == "__main__":

@@ -165,9 +165,9 @@ def as_markdown(results: dict[str, Any]) -> str:
         blind.append([name, *values, f"{away:+.2f}"])
     return "\n".join(
         [
-            "# Planted worlds: do generators read content, and nothing else?",
+            "# Planted datasets: do generators read content, and nothing else?",
             "",
-            f"Written by `make cold-planted`: PFedRec's clients, {WIDTH} wide, worlds of "
+            f"Written by `make cold-planted`: PFedRec's clients, {WIDTH} wide, datasets of "
             f"{SIZE['n_users']} users and about {SIZE['n_items']} items, {ROUNDS} rounds, cold "
             f"split 6:1:3, text and image. {METRIC} on cold test items among themselves; chance is "
             f"{at:.4f}.",
@@ -175,14 +175,15 @@ def as_markdown(results: dict[str, Any]) -> str:
             table_in_markdown(
                 [
                     "with content",
-                    f"{METRIC} (mean of {len(SEEDS)} worlds)",
+                    f"{METRIC} (mean of {len(SEEDS)} datasets)",
                     "deviation",
                     "times chance",
                 ],
                 content,
             ),
             "",
-            f"Without content, {DRAWS} draws of noise and of which item gets which row, one world:",
+            f"Without content, {DRAWS} draws of noise and of which item gets which row, "
+            "one dataset:",
             "",
             table_in_markdown(
                 ["without content", METRIC, "standard error", "chance", "errors from chance"],

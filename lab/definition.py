@@ -156,8 +156,8 @@ class Because:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why one cell is far from print, in words, and the run that shows it; there is no reason
-    without one."""
+    """Why one cell is far from the published value, in words, and the run that shows it; there is
+    no reason without one."""
 
     __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(extra="forbid")
 

@@ -186,10 +186,11 @@ class Filling:
         self.markdown_file = self.out / f"{stem}.md"
         self.results = Results.read(self.table.name, self.out / f"{stem}.json")
         self.written: dict[str, DoneCell] = {}  # finished cells by folder, wherever they ran
+        self.others: list[Results] = []  # of tables that may have the same experiments
 
     def fill(self) -> Results:
         """Run what is missing, in order, and write the table after every job."""
-        self.prepare()
+        self.prepare(cells_of_others=True)
         self.write()
         for is_first, last in product((True, False), range(self.seeds)):
             places = [place for place in self.table.places if self.first(place) == is_first]
@@ -218,12 +219,15 @@ class Filling:
             if place.key not in known or known[place.key].run != done.folder:
                 known[place.key] = upload_norms(place.experiment(done.sets, 0), done.folder)
 
-    def prepare(self) -> None:
-        """Find out what is known and what is missing; nothing is run or written."""
+    def prepare(self, *, cells_of_others: bool = False) -> None:
+        """Find out what is known and what is missing; nothing is run or written. What other tables
+        have finished since this one was published counts where `cells_of_others` says so."""
         if not any(self._wanted(place) for place in self.table.places):
             words = " or ".join(map(repr, self.only))
             raise TacitError(f"No cell of {self.table.name} has {words} in its name.")
         self._take_over()
+        if cells_of_others:
+            self._take_cells()
         self._scan()
 
     def asks_for(self, key: str) -> bool:
@@ -249,11 +253,28 @@ class Filling:
         self.written = {cell.folder: cell for one in before for cell in one.done}
         own = [choice for one in before for choice in one.choices.values()]
         known: dict[str, Choice] = {}
-        for choice in (*_choices([*self.reuse, self.published]), *own):
+        self.others = list(_results([*self.reuse, self.published]))
+        found = [choice for one in self.others for choice in one.choices.values()]
+        for choice in (*found, *own):
             known[choice.digest] = known.get(choice.digest, choice).later(choice)
         for place in self.table.places:
             if place.problem is None and place.digest in known:
                 self.results.choices[place.key] = known[place.digest]
+
+    def _take_cells(self) -> None:
+        """Finished cells of other tables that are the runs which places of this one ask for."""
+        cells = [cell for one in self.others for cell in one.done]
+        known = {_digest_of(cell.folder): cell for cell in cells}
+        most = max([self.seeds, *(cell.seed + 1 for cell in cells)])
+        for place in self.table.places:
+            setting = None if place.problem else self.results.setting_of(place)
+            for seed in place.seeds(most) if setting is not None else ():
+                assert setting is not None
+                folder = place.folder(place.experiment(setting, seed))
+                cell = known.get(_digest_of(folder))
+                shown = None if cell is None else cell.shown_in(place, setting, folder)
+                if shown is not None:
+                    self.written.setdefault(folder, shown)
 
     def _scan(self) -> None:
         """Bring the cells up to date: those count that are the very runs which the present
@@ -348,10 +369,15 @@ class Filling:
                 write_text(folder / self.markdown_file.name, text)
 
 
-def _choices(folders: Sequence[Path | None]) -> Iterator[Choice]:
-    """All choices in the results files of these folders; a damaged file is its own command's."""
+def _digest_of(folder: str) -> str:
+    """The digest that the name of a cell's folder ends with."""
+    return folder.rpartition("-")[2]
+
+
+def _results(folders: Sequence[Path | None]) -> Iterator[Results]:
+    """All results files of these folders; a damaged file is its own command's."""
     for path in (p for folder in folders if folder for p in sorted(folder.glob("table-*.json"))):
         try:
-            yield from Results.read(path.stem.removeprefix("table-"), path).choices.values()
+            yield Results.read(path.stem.removeprefix("table-"), path)
         except TacitError:
             continue

@@ -156,20 +156,20 @@ def as_markdown(results: dict[str, dict[str, Any]]) -> str:
         hits, gain = f"{np.mean(found['hits']):.4f}", f"{np.mean(found['ndcg']):.4f}"
         rows.append([row, hits, gain, over, routed, changed])
     heading = ["row", "HR@10", "NDCG@10", "NDCG@10 minus control (95 % over users)"]
-    heading += ["AUC by router", "AUC by dropped modality (95 %, per world)"]
+    heading += ["AUC by router", "AUC by dropped modality (95 %, per dataset)"]
     return "\n".join(
         [
-            "# Planted worlds: is the router personal, does content help?",
+            "# Planted datasets: is the router personal, does content help?",
             "",
-            f"Written by `make fusion-planted`: FCF {WIDTH} wide, {len(SEEDS)} worlds of 300 users "
-            f"and about 240 items, {ROUNDS} rounds, protocol `clean`. Each row chose among the "
-            f"same {len(RATES)} rates on validation of the first world.",
+            f"Written by `make fusion-planted`: FCF {WIDTH} wide, {len(SEEDS)} datasets of 300 "
+            f"users and about 240 items, {ROUNDS} rounds, protocol `clean`. Each row chose among "
+            f"the same {len(RATES)} rates on validation of the first dataset.",
             "",
             table_in_markdown(heading, rows),
             "",
             "AUC: how often a user whose taste was planted in images has a larger image-minus-text "
-            "weight than one whose taste was planted in texts. By router: mean over worlds of the "
-            "weight of the image view minus that of the text view. By dropped modality: mean "
+            "weight than one whose taste was planted in texts. By router: mean over datasets of "
+            "the weight of the image view minus that of the text view. By dropped modality: mean "
             "absolute change of the scores of a user's train items when the modality is taken "
             "away. Shuffled: every item has another item's content.",
             "",

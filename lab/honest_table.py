@@ -16,7 +16,8 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 from tacit.cli.output import say
 from tacit.cli.progress import Bar
 from tacit.cli.settings import ready_to_compute
-from tacit.experiment.record import Metrics, Reference, RunRecord
+from tacit.experiment.record import RunRecord
+from tacit.experiment.record_parts import Metrics, Reference
 from tacit.experiment.resolve import resolve
 from tacit.files import write_text
 from tacit.study.study import Study, Trial

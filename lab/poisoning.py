@@ -1,184 +1,81 @@
 """What bad uploads do to a federation, and what rules over uploads save: the table of poisoning.
 
-`make poisoning` runs it (some minutes on one core) and writes
-`docs/results/poisoning.md` and `.json`. Every client is a node of its own: a fast engine
-plays it alone, a fifth of the clients spoil what they send, a rule of `tacit.coordinator.robust`
-makes the sum, and the server steps as always.
+`make poisoning` runs it (about half an hour on one core) and writes `docs/results/poisoning.md` and
+`.json`; the runs are those of `lab.poisoned`, and lie in `runs/poisoning.jsonl`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import numpy as np
-from pydantic import BaseModel, ConfigDict
-
-from tacit import streams
+from lab.poisoned import (
+    ATTACKS,
+    CANDIDATE_ATTACKS,
+    CANDIDATES,
+    CLEAN,
+    CLEAN_ONLY,
+    RULES,
+    Poisoning,
+    Run,
+    collect,
+)
 from tacit.cli.output import say
 from tacit.cli.settings import ready_to_compute
-from tacit.coordinator.robust import NodeUpload, RobustRule
-from tacit.engines.participation import Participants
-from tacit.engines.round import server_step
-from tacit.evaluation.metrics import metric
-from tacit.evaluation.ranking import DivergedError, rank
-from tacit.experiment.prepare import Prepared, prepare
-from tacit.experiment.resolve import resolve
-from tacit.experiment.spec import Experiment
-from tacit.experiment.trainer import Trainer
+from tacit.evaluation.significance import Spread
 from tacit.files import write_text
 from tacit.study.writer import as_markdown as table_in_markdown
 
-METHOD, DATA, ROUNDS, SEEDS = "fedmf", "ml-100k", 40, (0,)
-SHARE = 0.2  # of clients that send something bad
 WITHIN = 0.1  # of the clean run with the plain mean
-CLEAN = "none"
-HOLD = ("norm bound", "trimmed mean")  # the rules that are asked to stay within that
-
-Attack = Callable[[np.ndarray, np.random.Generator], np.ndarray]
-ATTACKS: dict[str, Attack] = {
-    "scaled": lambda value, _: 100.0 * value,
-    "flipped": lambda value, _: -10.0 * value,
-    "random": lambda value, generator: _noise_like(value, 100.0, generator),
-}
-RULES: dict[str, RobustRule] = {
-    "mean": RobustRule("mean"),
-    "norm bound": RobustRule("norm_bound"),
-    "trimmed mean": RobustRule("trimmed_mean", touched=True, norm_first=True),
-    "median": RobustRule("median", touched=True, norm_first=True),
-    "trimmed mean of everybody": RobustRule("trimmed_mean"),
-}
-# Rules of which the issue of a spoilt table is known before any attack are run without one.
-CLEAN_ONLY = ("trimmed mean of everybody",)
+HOLD = ("norm bound", "trimmed mean")  # the rules that are asked to stay within that,
+ASKED = ("scaled", "flipped", "random")  # under these attacks
+FIELDS = {"hits": "full", "sampled": "sampled"}
 
 
-def _noise_like(value: np.ndarray, times: float, generator: np.random.Generator) -> np.ndarray:
-    """Noise on every number, so many times as long as what it takes the place of."""
-    noise = generator.normal(size=value.shape)
-    return noise * (times * np.linalg.norm(value) / np.linalg.norm(noise))
+@dataclass(frozen=True)
+class Runs:
+    """Runs of one part, by rule and attack."""
 
+    all: tuple[Run, ...]
 
-class Run(BaseModel):
-    """One federation: its rule, its attack, and how well people are served at the end."""
+    def by_seed(self, rule: str, attack: str, field: str) -> dict[int, float]:
+        found = [one for one in self.all if (one.rule, one.attack) == (rule, attack)]
+        return {one.seed: getattr(one, field) for one in sorted(found, key=lambda one: one.seed)}
 
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    rule: str
-    attack: str
-    seed: int
-    hits: float  # HR@10, full ranking
-    sampled: float  # HR@10 among 99 sampled items
-    diverged: bool = False
-
-
-class Poisoning(BaseModel):
-    """All runs, and what they were made with."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    method: str
-    data: str
-    rounds: int
-    share: float
-    popularity: float
-    runs: tuple[Run, ...]
-
-    def mean(self, rule: str, attack: str, field: str) -> float:
-        found = [getattr(one, field) for one in self._of(rule, attack)]
-        return float(np.mean(found))
+    def values(self, rule: str, attack: str, field: str) -> list[float]:
+        """One for each seed, in the order of seeds."""
+        return list(self.by_seed(rule, attack, field).values())
 
     def diverged(self, rule: str, attack: str) -> bool:
-        return any(one.diverged for one in self._of(rule, attack))
+        return any(one.diverged for one in self.all if (one.rule, one.attack) == (rule, attack))
 
-    def _of(self, rule: str, attack: str) -> list[Run]:
-        return [one for one in self.runs if (one.rule, one.attack) == (rule, attack)]
+    def shares(self, rule: str, attack: str, field: str, against: str) -> list[float]:
+        """What is left of another rule's hits without an attack, seed by seed."""
+        clean = self.by_seed(against, CLEAN, field)
+        left = self.by_seed(rule, attack, field)
+        return [value / clean[seed] for seed, value in left.items()]
+
+    def share(self, rule: str, attack: str, field: str, against: str) -> float:
+        """The same for means over the seeds that both have."""
+        left, clean = self.by_seed(rule, attack, field), self.by_seed(against, CLEAN, field)
+        return sum(left.values()) / sum(clean[seed] for seed in left)
 
     def holds(self, rule: str, attack: str, field: str) -> bool:
         """Whether a rule stays within a tenth of the clean run with the plain mean."""
-        clean = self.mean("mean", CLEAN, field)
-        return self.mean(rule, attack, field) >= (1.0 - WITHIN) * clean
+        return self.share(rule, attack, field, "mean") >= 1.0 - WITHIN
 
-
-def experiment(seed: int) -> Experiment:
-    return resolve(METHOD, data=DATA, rounds=ROUNDS, seed=seed)
-
-
-def attackers(trainer: Trainer, seed: int) -> frozenset[int]:
-    """A fifth of all clients, the same ones for every rule and attack of a seed."""
-    generator = streams.numpy_generator(seed, streams.RESAMPLE, 0, streams.name_of("attackers"))
-    count = round(SHARE * trainer.train.n_users)
-    chosen = generator.choice(trainer.train.n_users, size=count, replace=False)
-    return frozenset(chosen.tolist())
-
-
-def uploads_of(
-    trainer: Trainer, number: int, attack: str, bad: frozenset[int]
-) -> Iterator[NodeUpload]:
-    """What each participant of a round sends, one after another."""
-    [exchange] = trainer.algorithm.exchanges(number)
-    seed, engine = trainer.experiment.seed, trainer.engine
-    for user in trainer.participants(number).user_P.tolist():
-        alone = Participants(np.array([user]), np.ones(1, dtype=bool))
-        known: Any = (trainer.algorithm, trainer.train, trainer.state, seed)
-        total = engine.play(*known, exchange, alone)  # type: ignore[attr-defined]
-        sums = {name: value.astype(np.float32) for name, value in total.sums.items()}
-        if attack != CLEAN and user in bad:
-            generator = streams.numpy_generator(
-                seed, streams.RESAMPLE, number, streams.name_of(f"attack:{user}")
-            )
-            sums = {name: ATTACKS[attack](value, generator) for name, value in sums.items()}
-        yield NodeUpload(sums, total.weight, total.clients)
-
-
-def play(rule: str, attack: str, prepared: Prepared, seed: int) -> Run:
-    """One federation from its first round to its last."""
-    trainer = Trainer(experiment(seed), prepared.split.train)
-    bad = attackers(trainer, seed)
-    shapes = trainer.algorithm.summed(trainer.algorithm.exchanges(1)[0])
-    for number in range(1, ROUNDS + 1):
-        [exchange] = trainer.algorithm.exchanges(number)
-        with np.errstate(over="ignore", invalid="ignore"):
-            total = RULES[rule].total(list(uploads_of(trainer, number, attack, bad)), shapes)
-            server_step(trainer.algorithm, trainer.state, total, seed, exchange)
-        trainer.state.round_number = number
-    try:
-        found = rank(trainer.scores(), prepared.split.test)
-    except DivergedError:
-        return Run(rule=rule, attack=attack, seed=seed, hits=0.0, sampled=0.0, diverged=True)
-    full, sampled = metric(found.full, "HR@10"), metric(found.sampled, "HR@10")
-    return Run(rule=rule, attack=attack, seed=seed, hits=full, sampled=sampled)
-
-
-def collect(report: Callable[[str], None]) -> Poisoning:
-    prepared = prepare(experiment(0))
-    runs = []
-    for seed in SEEDS:
-        for rule in RULES:
-            for attack in (CLEAN, *(() if rule in CLEAN_ONLY else ATTACKS)):
-                one = play(rule, attack, prepared, seed)
-                runs.append(one)
-                report(f"seed {seed}, {rule}, {attack}: {one.hits:.4f}, {one.sampled:.4f}")
-    popular = resolve("popularity", data=DATA)
-    trainer = Trainer(popular, prepared.split.train)
-    trainer.run_round()
-    popularity = metric(rank(trainer.scores(), prepared.split.test).full, "HR@10")
-    return Poisoning(
-        method=METHOD,
-        data=DATA,
-        rounds=ROUNDS,
-        share=SHARE,
-        popularity=popularity,
-        runs=tuple(runs),
-    )
+    @property
+    def seeds(self) -> str:
+        return _and(str(seed) for seed in sorted({one.seed for one in self.all}))
 
 
 def as_markdown(found: Poisoning) -> str:
     """The page from its numbers alone."""
-    rows = {field: [_row(found, rule, field) for rule in RULES] for field in ("hits", "sampled")}
+    runs = Runs(found.runs)
     heading = ["rule", "no attack", *ATTACKS]
     kept = [
-        _kept(found, rule, attack)
+        _kept(runs, rule, attack)
         for rule in RULES
         if rule not in CLEAN_ONLY
         for attack in (CLEAN, *ATTACKS)
@@ -186,96 +83,133 @@ def as_markdown(found: Poisoning) -> str:
     ]
     shares = ["rule", "attack", "full", "sampled", "within a tenth"]
     shares += ["full, of its own", "sampled, of its own"]
-    seeds = ", ".join(map(str, sorted({one.seed for one in found.runs})))
     return "\n".join(
         [
             "# Poisoned uploads, and rules over uploads",
             "",
             f"Written by `make poisoning`: `{found.method}` on {found.data}, "
-            f"{found.rounds} rounds, everybody takes part, mean over seeds {seeds}, HR@10 of the "
-            f"test part after the last round, in percent. Popularity has "
-            f"{100 * found.popularity:.2f} in the full ranking.",
+            f"{found.rounds} rounds, everybody takes part, HR@10 of the test part after the last "
+            f"round, in percent: the mean over seeds {runs.seeds}, ± half of its 95 % interval "
+            f"(Student's t). Popularity has {100 * found.popularity:.2f} in the full ranking.",
             "",
             f"{100 * found.share:.0f} % of the clients send something else in every round: their "
-            "upload times 100 (scaled), times -10 (flipped), or noise on every number of the table "
-            "that is a hundred times as long as the upload (random). One seed and 943 people: a "
-            "standard error of about 1 point in the full ranking and 1.6 in the sampled one.",
+            "upload times 100 (scaled), times -10 (flipped), noise on every number of the table "
+            "that is a hundred times as long as the upload (random), or times -1 (turned). The "
+            "last is as long as an honest upload, so that no rule about lengths can see it: it "
+            "stands here as the limit of these rules. One seed and 943 people have a standard "
+            "error of about 1 point in the full ranking and 1.6 in the sampled one.",
             "",
             "## Full ranking",
             "",
-            table_in_markdown(heading, rows["hits"]),
+            table_in_markdown(heading, [_row(runs, rule, "hits") for rule in RULES]),
             "",
             "## Among 99 sampled items",
             "",
-            table_in_markdown(heading, rows["sampled"]),
+            table_in_markdown(heading, [_row(runs, rule, "sampled") for rule in RULES]),
             "",
             "## Within a tenth of the clean mean",
             "",
             "What is left of the hits of the mean without an attack, and of the same rule without "
-            "an attack.",
+            "an attack, by means over seeds; in brackets the lowest and the highest seed.",
             "",
             table_in_markdown(shares, kept),
             "",
-            *_verdicts(found),
+            *_verdicts(runs),
             "",
-            "`norm bound` shortens every upload to the median norm of its round. `trimmed mean` "
-            "(a fifth at each end) and `median` do that first, and then look in each row at those "
-            "who sent something there. `trimmed mean of everybody` counts those who sent nothing, "
-            "as the rule is usually written; it is run without an attack.",
+            "`norm bound` shortens every upload to the median norm of its round, leaves out those "
+            "longer than four medians, and lengthens the rest by one factor, so that their mean "
+            "norm is what it was. `trimmed mean` (a tenth at each end) and `median` do that first, "
+            "and then look in each row at those who sent something there. `trimmed mean of "
+            "everybody` counts those who sent nothing, as the rule is usually written; it is run "
+            "without an attack. The last two stand for comparison, with the first seed alone.",
+            "",
+            "## How the settings were chosen",
+            "",
+            *_choice(Runs(found.candidates)),
             "",
         ]
     )
 
 
-def _kept(found: Poisoning, rule: str, attack: str) -> list[str]:
-    """What is left under an attack: of the clean mean, and of the same rule without an attack."""
-    fields = ("hits", "sampled")
-    held = [found.holds(rule, attack, field) for field in fields]
-    words = {(True, True): "yes", (True, False): "full only", (False, True): "sampled only"}
-    parts = [
-        f"{found.mean(rule, attack, field) / found.mean(against, CLEAN, field):.2f}"
-        for against in ("mean", rule)
-        for field in fields
+def _choice(tried: Runs) -> list[str]:
+    heading = ["candidate", "no attack", "flipped", "no attack, sampled", "flipped, sampled"]
+    rows = []
+    for rule in CANDIDATES:
+        cells = [rule]
+        for field in FIELDS:
+            for attack in CANDIDATE_ATTACKS:
+                values = tried.values(rule, attack, field)
+                cells.append(f"{100 * Spread.of(values).mean:.2f}" if values else "")
+        rows.append(cells)
+    return [
+        f"On the validation part, with seed {tried.seeds}, before the test part was ranked. "
+        "*Shorten* alone is the median norm as a bound, and *0.2* the share at each end, as they "
+        "were before; *leave out* is of uploads longer than four medians.",
+        "",
+        table_in_markdown(heading, rows),
     ]
+
+
+def _kept(runs: Runs, rule: str, attack: str) -> list[str]:
+    """What is left under an attack: of the clean mean, and of the same rule without an attack."""
+    held = [runs.holds(rule, attack, field) for field in FIELDS]
+    words = {(True, True): "yes", (True, False): "full only", (False, True): "sampled only"}
+    parts = [_share(runs, rule, attack, field, who) for who in ("mean", rule) for field in FIELDS]
     return [rule, attack, *parts[:2], words.get((held[0], held[1]), "no"), *parts[2:]]
 
 
-def _verdicts(found: Poisoning) -> list[str]:
+def _share(runs: Runs, rule: str, attack: str, field: str, against: str) -> str:
+    each = runs.shares(rule, attack, field, against)
+    around = f" ({min(each):.2f} to {max(each):.2f})" if len(each) > 1 else ""
+    return f"{runs.share(rule, attack, field, against):.2f}{around}"
+
+
+def _verdicts(runs: Runs) -> list[str]:
     """In words, which cells of the two rules that are asked to hold do not."""
-    names = {"hits": "full", "sampled": "sampled"}
-    cells = [(r, a, f) for r in HOLD for a in ATTACKS for f in names]
+    cells = [(rule, attack, field) for rule in HOLD for attack in ASKED for field in FIELDS]
     lines = []
     for whose, against in (("the clean mean", "mean"), ("the same rule without an attack", "")):
-        left = {
-            one: found.mean(*one) / found.mean(against or one[0], CLEAN, one[2]) for one in cells
-        }
+        left = {one: runs.share(*one, against or one[0]) for one in cells}
         missed = [
-            f"{rule} under {attack} uploads in the {names[field]} ranking ({share:.2f})"
+            f"{rule} under {attack} uploads in the {FIELDS[field]} ranking ({share:.3f})"
             for (rule, attack, field), share in left.items()
             if share < 1.0 - WITHIN
         ]
         said = "; ".join(missed) or "none"
         lines.append(
-            f"- Of {len(cells)} cells of {' and '.join(HOLD)}, those more than a tenth below "
-            f"{whose}: {said}."
+            f"- Of {len(cells)} cells of {_and(HOLD)} under {_and(ASKED)} uploads, those more "
+            f"than a tenth below {whose}: {said}."
         )
     return lines
 
 
-def _row(found: Poisoning, rule: str, field: str) -> list[str]:
+def _row(runs: Runs, rule: str, field: str) -> list[str]:
     cells = [rule]
     for attack in (CLEAN, *ATTACKS):
-        if attack != CLEAN and rule in CLEAN_ONLY:
+        values = runs.values(rule, attack, field)
+        if not values:
             cells.append("")
             continue
-        text = f"{100 * found.mean(rule, attack, field):.2f}"
-        cells.append(f"{text} (diverged)" if found.diverged(rule, attack) else text)
+        spread = Spread.of(values)
+        half = spread.half_width()
+        text = f"{100 * spread.mean:.2f}" + ("" if half is None else f" ± {100 * half:.2f}")
+        cells.append(f"{text} (diverged)" if runs.diverged(rule, attack) else text)
     return cells
+
+
+def _and(words: Iterable[str]) -> str:
+    """Words in a sentence.
+
+    >>> _and(["a", "b", "c"])
+    'a, b and c'
+    """
+    *first, last = words
+    return f"{', '.join(first)} and {last}" if first else last
 
 
 if __name__ == "__main__":
     ready_to_compute()
-    poisoning = collect(say)
+    poisoning = collect(Path("runs", "poisoning.jsonl"), say)
     folder = Path("docs/results")
     write_text(folder / "poisoning.json", poisoning.model_dump_json(indent=1) + "\n")
     write_text(folder / "poisoning.md", as_markdown(poisoning))

@@ -1,10 +1,10 @@
-"""How far cells are from print, and the runs that show why.
+"""How far cells are from published values, and the runs that show why.
 
 A reason names a run and what that run says. The run is a line of docs/results/reasons.json, which
 `python -m lab.reasons` writes, or a finished cell of a results file. A reason whose run is not
 there, is of other data or says something else is refused wherever a table is written. By which
-metrics a run shows anything is told by its numbers: where it is not nearer to print by more than
-the cell's seeds differ, the cell stays unexplained.
+metrics a run shows anything is told by its numbers: where it is not nearer to the published value
+by more than the cell's seeds differ, the cell stays unexplained.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ class Distance(NamedTuple):
 
     @property
     def near(self) -> bool:
-        """Whether it is within 15 % of print."""
+        """Whether it is within 15 % of the published value."""
         return self.of(self.mean) <= NEAR * self.published.mean
 
     @property
@@ -126,13 +126,13 @@ class Distance(NamedTuple):
         return self.of(self.mean) > self.tolerance or not self.near
 
     def of(self, value: float) -> float:
-        """How far another value is from print."""
+        """How far another value is from the published value."""
         return abs(value - self.published.mean)
 
     def said_by(self, value: float) -> Literal["explains", "in part"] | None:
-        """What a run with this value says of the cell. It must be nearer to print by more than
-        seeds differ, else it says nothing; it explains the cell where it is within 15 % of print,
-        and in part where it is not.
+        """What a run with this value says of the cell. It must be nearer to the published value by
+        more than seeds differ, else it says nothing. It explains the cell where it is within 15 %
+        of that value, and in part where it is not.
 
         >>> far = Distance(20.0, Published(40.0), 1.0, deviation=2.0)
         >>> far.said_by(39.0), far.said_by(30.0), far.said_by(22.0), far.said_by(19.0)
@@ -144,7 +144,7 @@ class Distance(NamedTuple):
 
 
 def distance(results: Results, place: Place, metric: Metric) -> Distance | None:
-    """How far a cell is from print; None where it was not run or nothing is printed."""
+    """How far a cell is from the published value; None where there is none, or no run."""
     published = place.table.published.get((place.row.name, place.data.name, metric))
     values = values_of(results, place, metric)
     if published is None or not values:
@@ -156,10 +156,10 @@ def distance(results: Results, place: Place, metric: Metric) -> Distance | None:
 def why(
     results: Results, place: Place, metric: Metric, proofs: Proofs, *, brief: bool = False
 ) -> str | None:
-    """Why a cell is far from print, with the run's own number; None where it is not far.
+    """Why a cell is far from the published value, with the run's number; None where it is near.
 
-    A run that is nearer to print, yet not within 15 % of it, explains the cell in part. `brief`
-    leaves out the words, which stand above.
+    A run that is nearer to the published value, yet not within 15 % of it, explains the cell in
+    part. `brief` leaves out the words, which stand above.
     """
     table, found = place.table, distance(results, place, metric)
     if found is None or not found.far:
@@ -178,7 +178,7 @@ def why(
 
 
 def unexplained(table: Table, results: Results, proofs: Proofs) -> list[str]:
-    """Cells that are far from print, by which metrics no run shows why."""
+    """Cells that are far from the published value, by which metrics no run shows why."""
     found = []
     for place in table.places:
         metrics = [m for m in table.metrics if why(results, place, m, proofs) == UNEXPLAINED]
@@ -190,7 +190,7 @@ def unexplained(table: Table, results: Results, proofs: Proofs) -> list[str]:
 def share_near(
     table: Table, results: Results, datasets: Sequence[Data] | None = None
 ) -> dict[Column, tuple[int, int]]:
-    """By column, how many numbers are within 15 % of print, of how many that were run."""
+    """By column, how many numbers are within 15 % of published values, of how many were run."""
     names = [data.name for data in (table.datasets if datasets is None else datasets)]
     counts: dict[Column, tuple[int, int]] = {}
     for place in table.places:
@@ -207,7 +207,8 @@ def share_text(table: Table, counts: dict[Column, tuple[int, int]]) -> str:
 
     >>> table = Table("few", "Few", (), (), (), 0, paper="pfedrec")
     >>> share_text(table, {"paper": (3, 4), "clean": (0, 1)})
-    'Within 15 % of print: 3 of 4 numbers (75 %) under pfedrec, 0 of 1 numbers (0 %) under clean.'
+    'Within 15 % of the published value: 3 of 4 numbers (75 %) under pfedrec, 0 of 1 numbers (0 %) \
+under clean.'
     """
     if not counts:
         return ""
@@ -216,4 +217,4 @@ def share_text(table: Table, counts: dict[Column, tuple[int, int]]) -> str:
         f"{near} of {of} numbers ({100 * near / of:.0f} %) under {names[column]}"
         for column, (near, of) in counts.items()
     ]
-    return f"Within 15 % of print: {', '.join(told)}."
+    return f"Within 15 % of the published value: {', '.join(told)}."

@@ -1,4 +1,4 @@
-"""`python -m lab.reasons`: the runs that show why cells are far from print, or that they do not.
+"""`python -m lab.reasons`: runs that show why cells are far from published values, or do not.
 
 A run begins from a cell of a published table, with the setting that was chosen for it, and changes
 what `lab/reasons.toml` says: rounds, plug-ins, single settings. All else is the same, so the
@@ -145,8 +145,17 @@ def known(changes: Sequence[Change], proofs: Proofs) -> Iterator[tuple[str, Proo
 
 
 def as_markdown(proofs: Proofs) -> str:
-    """The runs beside their cells and print, and the commands that run them."""
-    heading = ["run", "of the cell", "changed", "metric", "print", "the cell", "the run", "says"]
+    """The runs beside their cells and the published values, and the commands that run them."""
+    heading = [
+        "run",
+        "of the cell",
+        "changed",
+        "metric",
+        "published",
+        "the cell",
+        "the run",
+        "says",
+    ]
     lines = []
     for name, run in proofs.runs.items():
         beside = Beside(Change(name, run.cell), proofs.folder)
@@ -158,17 +167,19 @@ def as_markdown(proofs: Proofs) -> str:
             numbers = [found.published.text, f"{found.mean:.2f}", f"{value:.2f}"]
             where = [name, run.cell, ", ".join(run.changed), metric_key(metric)]
             said = found.said_by(value) or "explains nothing"
-            lines.append([*where, *numbers, said if found.far else "the cell is near print"])
+            lines.append(
+                [*where, *numbers, said if found.far else "the cell is near the published value"]
+            )
     commands = [
         f"- `{name}`, record {run.record[:16]}:\n\n      {run.command}\n"
         for name, run in proofs.runs.items()
     ]
     return (
-        "# Runs that were made to explain cells far from print\n\n"
+        "# Runs that were made to explain cells far from the published value\n\n"
         "Written by `python -m lab.reasons`. Each run has the setting that was chosen for its "
-        "cell, seed 0, and differs by the change alone. `explains`: within 15 % of print. "
-        "`in part`: nearer to it than the cell's mean, by more than seeds differ. Numbers are "
-        "percent.\n\n"
+        "cell, seed 0, and differs by the change alone. `explains`: within 15 % of the published "
+        "value. `in part`: nearer to it than the cell's mean, by more than seeds differ. Numbers "
+        "are percent.\n\n"
         f"{table_in_markdown(heading, lines)}\n\n## Commands\n\n" + "\n".join(commands)
     )
 

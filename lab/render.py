@@ -57,7 +57,7 @@ def as_markdown(table: Table, results: Results, out: Path, proofs: Proofs | None
     if said := verdict(table, results, out):
         lines += ["## What the numbers say", "", *(f"- {one}" for one in said), ""]
     if table.published:
-        lines += ["## Far from print and unexplained", ""]
+        lines += ["## Far from the published value and unexplained", ""]
         lines += [f"- {cell}" for cell in unexplained(table, results, proofs)] or ["None."]
         lines.append("")
     lines += ["## What was chosen on validation", "", _choices(table, results)]
@@ -66,7 +66,7 @@ def as_markdown(table: Table, results: Results, out: Path, proofs: Proofs | None
 
 
 def _share(table: Table, results: Results, datasets: Sequence[Data] | None = None) -> list[str]:
-    """How much of a table, or of some of its datasets, is near print; nothing without print."""
+    """How much of a table, or of some of its datasets, is near published values, if it has any."""
     told = share_text(table, share_near(table, results, datasets))
     return [f"**{told}**" if datasets is None else told, ""] if told else []
 
@@ -88,10 +88,11 @@ def _rules(table: Table) -> Iterable[str]:
             "given under both, in that order."
         )
         yield (
-            f"A cell more than {table.tolerance:g} points or 15 % from print names, in the last "
-            f"column, the run that shows why, with that run's number, or says {UNEXPLAINED!r}. "
-            "A run shows something where it is nearer to print by more than seeds differ; `in "
-            "part`: it is not within 15 % of print. docs/results/reasons.md has the runs."
+            f"A cell more than {table.tolerance:g} points or 15 % from the published value names, "
+            "in the last column, the run that shows why, with that run's number, or says "
+            f"{UNEXPLAINED!r}. A run shows something where it is nearer to the published value by "
+            "more than seeds differ; `in part`: it is not within 15 % of the published value. "
+            "docs/results/reasons.md has the runs."
         )
     yield (
         f"Every method chooses among {table.settings} settings, per dataset and protocol, on "
@@ -162,10 +163,10 @@ def cell_text(
 
 
 def _compared(table: Table, data: Data, results: Results, proofs: Proofs) -> str:
-    """One line per row and metric, print and both protocols side by side."""
+    """One line per row and metric, the published value and both protocols side by side."""
     columns = table.columns_of(data)
     names: dict[Column, str] = {"paper": f"ours, {table.paper}", "clean": "ours, clean"}
-    heading = ["method", "metric", "print", *names.values()]
+    heading = ["method", "metric", "published", *names.values()]
     heading += [*(["ε"] if table.epsilon else []), "popularity", "chance", "why"]
     lines = []
     for row in table.rows_of(data):

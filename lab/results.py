@@ -11,7 +11,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lab.definition import Column, Metric, Overrides, Place, Table
 from tacit.errors import TacitError
-from tacit.experiment.record import BreakdownPart, Cold, RunRecord
+from tacit.experiment.record import RunRecord
+from tacit.experiment.record_parts import BreakdownPart, Cold
 from tacit.files import write_text
 from tacit.study.search import Choice
 
@@ -125,6 +126,29 @@ class DoneCell(Cell):
             kind=record.kind,
             privacy=record.privacy.text if record.privacy.guaranteed else None,
         )
+
+    def shown_in(self, place: Place, setting: Overrides, folder: str) -> DoneCell | None:
+        """The same run as a cell of another table; None where that table shows more of a run than
+        is kept here."""
+        table, keys = place.table, [metric_key(metric) for metric in place.table.metrics]
+        asked = (table.seen_unseen, table.cold, table.bytes_up)
+        kept = (self.breakdown, self.cold, self.bytes_up)
+        lacks = any(ask and one is None for ask, one in zip(asked, kept, strict=True))
+        if lacks or not set(keys) <= self.metrics.keys():
+            return None
+        known = self.reference
+        reference = References(
+            popularity={key: known.popularity[key] for key in keys},
+            chance={key: known.chance[key] for key in keys},
+        )
+        told = {"row": place.row.name, "dataset": place.data.name, "column": place.column}
+        shown = {"metrics": {key: self.metrics[key] for key in keys}, "reference": reference}
+        parts = {
+            name: one if ask else None
+            for name, ask, one in zip(("breakdown", "cold", "bytes_up"), asked, kept, strict=True)
+        }
+        where = {"sets": setting, "folder": folder}
+        return self.model_copy(update={**told, **shown, **parts, **where})
 
 
 class PairedTest(_Part):

@@ -42,7 +42,7 @@ METHODS = (
     *("gpfedrec", "pfedrec", "mdifffr", "light_mdifffr", "ipfedrec", "ifedncf", "local_only"),
     *("mean_profile", "metamf", "mf", "ncf", "neumf", "popularity", "pure_svd", "random"),
     *("unseen_first", "fednext", "fedpop", "dpals", "markov", "slist", "gru4rec", "sasrec"),
-    *("edlae", "slim", "fedslim", "ials", "bprmf", "lightgcn"),
+    *("edlae", "slim", "fedslim", "fedmix", "ials", "bprmf", "lightgcn"),
     *("heater", "gar", "aldi", "cs_diffrec"),
     *("vbpr", "bm3", "mgcn", "pgl"),
 )

@@ -8,12 +8,10 @@ command writes them there.
 
 from __future__ import annotations
 
-import json
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,6 +20,7 @@ import numpy as np
 import torch
 import typer
 
+from lab.measuring import Report, Told, in_own_process, memory_of_this_process
 from lab.scale_tables import (
     PAGE,
     Population,
@@ -34,7 +33,6 @@ from lab.scale_tables import (
 from lab.synthetic import synthetic_train
 from tacit.cli import settings as options
 from tacit.cli.main import main
-from tacit.cli.output import say, say_json
 from tacit.cli.settings import ready_to_compute
 from tacit.coordinator.admission import Admission, Expected
 from tacit.coordinator.asking import Asking
@@ -51,9 +49,6 @@ from tacit.privacy.secure_sum.plan import SumPlan
 from tacit.privacy.secure_sum.primitives import add_mask
 from tacit.privacy.secure_sum.simulation import simulate_round
 from tacit.wire.messages import Answer, Letter, Moment, Play, Played, Request, RunPlan, to_letter
-
-Report = Callable[[str], None]
-ROOT = Path(__file__).parents[1]
 
 # What one round of a population costs when it is simulated.
 
@@ -112,13 +107,6 @@ def play(
         )
 
 
-def memory_of_this_process() -> tuple[int, int]:
-    """The peak, and what is its own now, in bytes; Linux tells both."""
-    status = Path("/proc/self/status").read_text()
-    found = dict(line.split(":", 1) for line in status.splitlines() if ":" in line)
-    return tuple(int(found[name].split()[0]) * 1024 for name in ("VmHWM", "RssAnon"))  # type: ignore[return-value]
-
-
 def simulate(method: str, population: Population, *, on_disk: bool = False) -> Simulated:
     """The same in a process of its own."""
     code = (
@@ -130,10 +118,7 @@ def simulate(method: str, population: Population, *, on_disk: bool = False) -> S
         f"found = play({method!r}, {population!r}, on_disk={on_disk})\n"
         "print(json.dumps(asdict(found)))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, check=True, cwd=ROOT
-    )
-    found = json.loads(done.stdout.splitlines()[-1])
+    found = in_own_process(code)
     return Simulated(**{**found, "population": Population(**found["population"])})
 
 
@@ -267,15 +252,7 @@ def command(
     """Measure a million simulated clients and a server's unit costs, and multiply."""
     ready_to_compute()
     torch.set_num_threads(1)
-    lines: list[str] = []
-
-    def report(line: str) -> None:
-        lines.append(line)
-        if as_json:
-            typer.echo(line, err=True)
-        else:
-            say(line)
-
+    report = Told(as_json)
     people = Population(users=20_000, items=10_007, rounds=2) if quick else Population()
     results: dict[str, Any] = {"simulated": [asdict(one) for one in simulations(report, people)]}
     results["costs"] = asdict(unit_costs(report, quick=quick))
@@ -283,13 +260,9 @@ def command(
         name: [asdict(one) for one in rows]
         for name, rows in arithmetic(UnitCosts(**results["costs"])).items()
     }
-    if out is not None:
-        write_text(out / "scale.txt", "\n".join(lines) + "\n")
-        write_text(out / "scale.json", json.dumps(results, indent=1))
+    report.write(out, "scale", results)
     if publish:
         write_text(PAGE, with_tables(PAGE.read_text(encoding="utf-8"), results))
-    if as_json:
-        say_json(results)
 
 
 if __name__ == "__main__":

@@ -89,15 +89,16 @@ class UnitCosts:
         return steps + length * ((1 - dropped) * uploads * self.sum_receive + masks * self.mask)
 
 
-def crowd_plan(clients: int, length: int) -> SumPlan:
-    """A secure sum in which a fifth may drop out and a twentieth collude."""
+def crowd_plan(clients: int, length: int, *, staying: float = 0.8, noise: float = 0.0) -> SumPlan:
+    """A secure sum in which a fifth may drop out, unless another share stays, and a twentieth
+    collude."""
     return plan_sum(
         clients=clients,
-        fewest=math.ceil(0.8 * clients),
+        fewest=math.ceil(staying * clients),
         colluders=clients // 20,
         bound=1.0,
         length=length,
-        noise=0.0,
+        noise=noise,
     )
 
 

@@ -51,7 +51,7 @@ def table(
     """Make a published table again; finished cells are used again, and a stopped table goes on."""
     if name is None:
         for one in map(load_table, table_names()):
-            say(f"{one.name:21s}{one.title}: {_size(one)}")
+            say(f"{one.name:28s}{one.title}: {_size(one)}")
         return
     asked = load_table(name)
     ready_to_compute()

@@ -251,8 +251,8 @@ def epsilon_lines(table: Table, data: Data, results: Results) -> list[str]:
 
 
 def _texts(found: Stated) -> list[str]:
-    law = "Laplace, scale" if found.noise.mechanism == "laplace" else "Gaussian, deviation"
-    noise = f"{law} {found.noise.scale:.4g}"
+    kind = "Laplace, scale" if found.noise.mechanism == "laplace" else "Gaussian, deviation"
+    noise = f"{kind} {found.noise.scale:.4g}"
     if found.releases is None:
         return [found.reading, noise, *[DASH] * 4, found.short]
     releases = f"{found.releases:,}"

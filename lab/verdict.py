@@ -1,6 +1,7 @@
 """Rows of a table against one another, tested user by user, in sentences and in a table of gains.
 
-Tests need the runs of both rows once; what they found is kept in the results file.
+Tests need the runs of both rows once; what they found is kept in the results file. Where runs of
+some seeds were made elsewhere, a test is of the seeds that it has, and says of how many.
 """
 
 from __future__ import annotations
@@ -25,12 +26,14 @@ SIGNIFICANT = 0.05
 @dataclass
 class Standing:
     """A row on one dataset: its mean over seeds, and the p-value of its difference from the row
-    that all are compared with, None where that was not tested."""
+    that all are compared with, None where that was not tested. `part` says which seeds were tested
+    where it is not all of them."""
 
     name: str
     value: float
     p: float | None = None
     central: bool = False
+    part: str = ""
 
     def __str__(self) -> str:
         return f"{self.name} ({100 * self.value:.2f}{', central' if self.central else ''})"
@@ -56,7 +59,7 @@ class Comparison:
         return [row for row in ranked if row.value > self.own.value]
 
     def clear(self, row: Standing) -> bool | None:
-        """Whether a row's difference is beyond luck; None where it was not tested."""
+        """Whether a row's difference is significant; None where it was not tested."""
         p = row.corrected(len(self.others))
         return None if p is None else p < SIGNIFICANT
 
@@ -101,7 +104,10 @@ def compared(table: Table, data: Data, metric: Metric, results: Results, out: Pa
     highest = max(row.value for row in others)
     for row in others:
         if row.value > base.value or row.value == highest:
-            row.p = p_value(results, out, metric[1], own, done[row.name])
+            cells = done[row.name]
+            test = paired_test(results, out, metric[1], own, cells)
+            if test is not None:
+                row.p, row.part = test.p, part_text(test, cells)
     return Comparison(base, others, own[0].users)
 
 
@@ -116,8 +122,8 @@ def sentence(found: Comparison) -> str:
     >>> ease = Standing("ease", 0.4, 0.0005, central=True)
     >>> others = [ease, Standing("fedmf", 0.2, 0.4)]
     >>> print(sentence(Comparison(Standing("ours", 0.3), others, users=9)))
-    ease (40.00, central) is above ours (30.00), beyond luck over 9 users (Bonferroni over 2 rows: \
-ease p 0.001). No federated method is above it.
+    ease (40.00, central) is above ours (30.00), significantly over 9 users (Bonferroni over 2 \
+rows: ease p 0.001). No federated method is above it.
     """
     own, above, users = found.own, found.above, found.users
     rows = f"Bonferroni over {len(found.others)} rows"
@@ -126,19 +132,19 @@ ease p 0.001). No federated method is above it.
         p = nearest.corrected(len(found.others))
         told = found.clear(nearest)
         words = "and the two can be told apart" if told else "but the two cannot be told apart"
-        tested = f"{words} over {users} users (p {p_text(p)}, {rows})"
-        tested = "not tested, because its runs are not here" if told is None else tested
-        return f"nothing is above {own}; the nearest is {nearest}, {tested}."
+        test = f"{words} over {users} users (p {p_text(p)}{nearest.part}, {rows})"
+        test = "not tested, because its runs are not here" if told is None else test
+        return f"nothing is above {own}; the nearest is {nearest}, {test}."
     clear = [row for row in above if found.clear(row)]
     untested = [row.name for row in above if found.clear(row) is None]
     text = f"{_and([str(row) for row in above])} {'is' if len(above) == 1 else 'are'} above {own}, "
     if clear:
         which = "" if len(clear) == len(above) else f"{_and([row.name for row in clear])} "
-        values = [(row.name, row.corrected(len(found.others))) for row in clear]
-        each = ", ".join(f"{name} p {p_text(p)}" for name, p in values)
-        text += f"{which}beyond luck over {users} users ({rows}: {each})"
+        values = [(row, row.corrected(len(found.others))) for row in clear]
+        each = ", ".join(f"{row.name} p {p_text(p)}{row.part}" for row, p in values)
+        text += f"{which}significantly over {users} users ({rows}: {each})"
     elif len(untested) < len(above):
-        text += f"but none beyond luck over {users} users ({rows})"
+        text += f"but none significantly over {users} users ({rows})"
     if untested:
         text += "; " if not text.endswith(", ") else ""
         text += f"not tested, because the runs are not here: {_and(untested)}"
@@ -152,26 +158,51 @@ def _and(names: Sequence[str]) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
-def p_value(
+def paired_test(
     results: Results,
     out: Path,
     metric: str,
     against: Sequence[DoneCell],
     cells: Sequence[DoneCell],
-) -> float | None:
-    """Of a row's difference from the row `against`, before any correction; None where the runs are
-    not here and nobody has tested them."""
+) -> PairedTest | None:
+    """A row against another, before any correction, with all their seeds; where some of the runs
+    are not here, with those seeds that are, or as somebody tested some of these very runs. None
+    where there is neither."""
     key = f"{cells[0].row} | {cells[0].dataset} | {metric}"
-    runs, others = (tuple(cell.folder for cell in several) for several in (cells, against))
     known = results.tests.get(key)
-    if known is None or known.runs != runs or known.against != others:
-        if not all(RunFolder(out / run).finished for run in (*runs, *others)):
-            return None
-        both = [_entrant(out, against), _entrant(out, cells)]
+    if known is not None and not (
+        set(known.runs) <= _folders(cells) and set(known.against) <= _folders(against)
+    ):
+        known = None  # of runs that the table does not ask for any more
+    base, own = _here(out, against, cells)
+    if base and len(own) > (0 if known is None else len(known.runs)):
+        both = [_entrant(out, base), _entrant(out, own)]
         difference = tabulate(both, metric, both[0].name).rows[1].difference
         assert difference is not None  # it is not the row that is tested against
+        runs, others = (tuple(cell.folder for cell in one) for one in (own, base))
         known = results.tests[key] = PairedTest(p=difference.p_value, runs=runs, against=others)
-    return known.p
+    return known
+
+
+def _folders(cells: Sequence[DoneCell]) -> set[str]:
+    return {cell.folder for cell in cells}
+
+
+def _here(
+    out: Path, against: Sequence[DoneCell], cells: Sequence[DoneCell]
+) -> tuple[list[DoneCell], list[DoneCell]]:
+    """Of two rows the runs that are here, and of rows with several seeds those that both have."""
+    base, own = ([c for c in row if RunFolder(out / c.folder).finished] for row in (against, cells))
+    if len(against) > 1 and len(cells) > 1:
+        seeds = {cell.seed for cell in base} & {cell.seed for cell in own}
+        base, own = ([c for c in row if c.seed in seeds] for row in (base, own))
+    return base, own
+
+
+def part_text(test: PairedTest, cells: Sequence[DoneCell]) -> str:
+    """How many seeds a test is of, where it is not of all."""
+    n_tested = len(test.runs)
+    return "" if n_tested == len(cells) else f" by {n_tested} of {len(cells)} seeds"
 
 
 def _entrant(out: Path, cells: Sequence[DoneCell]) -> Entrant:
@@ -201,7 +232,9 @@ def gain_lines(table: Table, data: Data, results: Results, out: Path) -> list[st
         for metric in metrics:
             key = metric_key(metric)
             line.append(_gain([c.metrics[key] for c in without], [c.metrics[key] for c in with_]))
-            line.append(p_text(p_value(results, out, metric[1], without, with_)))
+            test = paired_test(results, out, metric[1], without, with_)
+            found = p_text(None if test is None else test.p)
+            line.append(found + ("" if test is None else part_text(test, with_)))
         lines.append(line)
     told = (
         f"Without and with {table.gains}, and the gain, in points; means over seeds. Validation is "

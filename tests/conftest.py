@@ -10,15 +10,36 @@ import pytest
 gc.disable()
 
 
+# Folders whose tests compare engines: they are the ones that need kernels in double precision.
+WIDE = (
+    "central",  # whose kernels nothing else needs
+    "channel",
+    "core",
+    "engines",
+    "sync",
+    "parts",
+    "items",
+    "node",
+    "coordinator",
+    "methods",  # single precision as well, which the other worker has compiled by then
+    "privacy",
+)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Two workers begin at the two halves of the list, and should not compile the same kernels at
-    the same time. The first begins with analyses, which need many: the second begins with central
-    methods, whose kernels nothing else needs. Fused items, which need the same, go last."""
-    alone = [item for item in items if item.path.parts[-3:-1] == ("tests", "central")]
-    others = [item for item in items if item.path.parts[-3:-1] != ("tests", "central")]
-    others.sort(key=lambda item: item.path.parts[-3:-1] == ("tests", "items"))
+    the same time: the first begins with tests in single precision, the second with the others."""
+    place = {("tests", name): number for number, name in enumerate(WIDE)}
+    wide = [item for item in items if _folder(item) in place]
+    others = [item for item in items if _folder(item) not in place]
+    wide.sort(key=lambda item: place[_folder(item)])
     half = len(items) // 2
-    items[:] = [*others[:half], *alone, *others[half:]]
+    items[:] = [*others[:half], *wide, *others[half:]]
+
+
+def _folder(item: pytest.Item) -> tuple[str, ...]:
+    """The two outermost folders of the repository that a test lies in."""
+    return item.path.relative_to(item.config.rootpath).parts[:2]
 
 
 def pytest_collection_finish() -> None:

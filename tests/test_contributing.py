@@ -24,8 +24,8 @@ def test_a_toy_method_takes_one_file_and_one_line(tmp_path: Path) -> None:
         ROOT / "src" / "tacit", package, ignore=shutil.ignore_patterns("__pycache__", "*.nb?")
     )
     (package / "methods" / "tuned_mf.py").write_text(method_file, encoding="utf-8")
-    listed = package / "methods" / "entry.py"
-    before, mark, after = listed.read_text(encoding="utf-8").partition("BUILT_IN = {\n")
+    listed = package / "core" / "registry.py"
+    before, mark, after = listed.read_text(encoding="utf-8").partition("METHOD_MODULES = {\n")
     listed.write_text(before + mark + line + after, encoding="utf-8")
 
     # the copy is imported because it comes first on the path; its kernels are those of the

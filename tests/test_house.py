@@ -212,7 +212,7 @@ IN_A_RECORD = {
     *("test_released", "selected_round", "rounds_run", "cpu_seconds", "select_metric", "clean"),
 }
 READS_RECORDS = {
-    "experiment.record": "makes the value of the file",
+    "experiment.record_format": "brings older files into the present format",
     "experiment.checkpoint": "reads the notes of checkpoints, which have some of these names",
     "analysis.cost": "has a column of this name in its own table",
     "cli.data": "shows what is known of a dataset, which has notes of its own",
@@ -296,9 +296,6 @@ def test_modules_are_no_crumbs() -> None:
 
 MOST_POSITIONAL = 12
 KNOWN_LONG = {
-    "central.rows.mf_epoch",
-    "data.sampling._count_rounds",
-    "methods.fedpergnn_ragged.head_back",
     "plugins.fusion.fedmr",
 }
 

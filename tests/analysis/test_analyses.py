@@ -13,7 +13,7 @@ from tacit.errors import TacitError
 
 @pytest.mark.parametrize("name", list(ANALYSES))
 def test_files(runs, fused_runs, cold_runs, tmp_path, name):
-    run = fused_runs / "mixed" if name in ("router", "modalities") else runs / "gated"
+    run = fused_runs / "mixed" if name in ("router", "modalities", "gap") else runs / "gated"
     if name == "clouds":
         run = cold_runs / "cold"
     finding, files = analyse(name, [run], tmp_path / "one")

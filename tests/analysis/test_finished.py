@@ -20,6 +20,14 @@ def test_names_are_as_short_as_they_can_be(runs, tmp_path):
     assert fourth == f"fedmf ({tmp_path / 'b' / 'fedmf'})"
 
 
+def test_names_may_be_given(runs):
+    folders = [runs / "pfedrec", runs / "fedmf"]
+    assert [run.name for run in finished_runs(folders, ["own", "global"])] == ["own", "global"]
+    for names in (["own"], ["own", "own"]):
+        with pytest.raises(TacitError, match="give each one of its own"):
+            finished_runs(folders, names)
+
+
 def test_what_cannot_be_analysed(runs, tmp_path):
     with pytest.raises(TacitError, match=r"there is no experiment\.toml"):
         finished_runs([tmp_path])

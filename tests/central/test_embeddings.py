@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from tacit import streams
-from tacit.central.embeddings import draw_triples
 from tacit.central.multimodal import ContentModel
-from tacit.core.optim import Adam, Sgd, without_moments
+from tacit.central.samples import draw_triples
+from tacit.core.optim import Adam, Sgd, without_optimizer_state
 from tacit.data.dataset import Modalities
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import Sampling, draw_samples
@@ -63,7 +63,8 @@ def test_an_epoch_is_autograd_and_torchs_own_adam(name: str) -> None:
     model = MODELS[name]
     parameters = model.start(TRAIN, 1, WIDE)
     values = {
-        key: value.clone().requires_grad_() for key, value in without_moments(parameters).items()
+        key: value.clone().requires_grad_()
+        for key, value in without_optimizer_state(parameters).items()
     }
     adam = torch.optim.Adam(list(values.values()), lr=0.01)
     for number in (1, 2):
@@ -88,7 +89,7 @@ def test_scores_are_made_of_the_whole_graph(name: str) -> None:
     model = MODELS[name]
     parameters, _ = model.epoch(model.start(TRAIN, 0, WIDE), TRAIN, 0, 1)
     made = model.embeddings(
-        without_moments(parameters), model.known(TRAIN, WIDE, torch.device("cpu"))
+        without_optimizer_state(parameters), model.known(TRAIN, WIDE, torch.device("cpu"))
     )
     expected_UI = made.user_UD @ made.item_ID.T
     if made.bias_I is not None:
@@ -115,9 +116,9 @@ def test_whoever_joins_later_is_ranked_for_by_their_items(name: str) -> None:
     """On the checkerboard, items of the newcomer's own colour come first."""
     dataset = with_content(checkerboard())
     train = split_dataset(dataset, CLEAN).train
-    model = replace(MODELS[name], dim=16)
+    model = replace(MODELS[name], dim=16, batch=256, optimiser=replace(QUICK, rate=0.03))
     parameters = model.start(train, 0)
-    for number in range(1, 31):
+    for number in range(1, 21):
         parameters, _ = model.epoch(parameters, train, 0, number)
     history = train.history(0)
     score_I = model.score_newcomer(parameters, history, name=9, seed=0, epochs=30)

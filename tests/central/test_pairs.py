@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.central.pairs import TOWER, PairModel, PairSamples, draw_pairs
+from tacit.central.pairs import PairModel
 from tacit.central.rows import StepRule
+from tacit.central.samples import PairSamples, draw_pairs
+from tacit.central.training import TOWER
 from tacit.core.optim import Adam, Sgd
 from tacit.core.types import Params
 from tacit.data.protocol import CLEAN

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.central.rows import StepRule, step_rows, with_row_moments
+from tacit.central.rows import StepRule, step_rows, with_row_state
 from tacit.core.optim import Adam, Sgd
 
 
@@ -14,7 +14,7 @@ def test_adam_agrees_with_torch_where_every_batch_reads_every_row() -> None:
     theirs = start.clone().requires_grad_()
     torch_adam = torch.optim.Adam([theirs], lr=0.01, weight_decay=0.1)
     adam = Adam(rate=0.01, weight_decay=0.1)
-    parameters = with_row_moments({"items": start.clone()}, adam)
+    parameters = with_row_state({"items": start.clone()}, adam)
     row_N = np.array([2, 0, 1, 0])
     for _ in range(5):
         gradient_ND = generator.normal(size=(4, 5))
@@ -27,7 +27,7 @@ def test_adam_agrees_with_torch_where_every_batch_reads_every_row() -> None:
 
 def test_rows_that_nobody_reads_stand_still_with_their_moments() -> None:
     adam = Adam(rate=0.1)
-    parameters = with_row_moments({"items": torch.ones(2, 1)}, adam)
+    parameters = with_row_state({"items": torch.ones(2, 1)}, adam)
     step_rule, one = StepRule.of(adam, 0.1, np.float32), np.ones((1, 1), np.float32)
     step_rows(parameters, "items", np.array([0]), one, step_rule)
     step_rows(parameters, "items", np.array([0]), one, step_rule)

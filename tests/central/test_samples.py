@@ -1,8 +1,9 @@
 """Everybody's samples of one epoch."""
 
 import numpy as np
+import torch
 
-from tacit.central.pairs import draw_pairs
+from tacit.central.samples import draw_pairs, draw_triples
 from tacit.data.protocol import CLEAN, PFEDREC
 from tacit.data.sampling import Sampling, draw_samples
 from tacit.data.split import split_dataset
@@ -51,3 +52,17 @@ def test_only_the_papers_pool_spares_held_out_items() -> None:
             pairs = zip(drawn.user_N[negative], drawn.item_N[negative], strict=True)
             hit |= any((int(user), int(item)) in held_out for user, item in pairs)
         assert hit != spared
+
+
+def test_triples_do_not_depend_on_threads() -> None:
+    """With a second thread the order is drawn beside the triples."""
+    before, found = torch.get_num_threads(), []
+    try:
+        for threads in (1, 2):
+            torch.set_num_threads(threads)
+            found.append(draw_triples(TRAIN, Sampling(negatives=2), seed=5, number=3).arrays)
+    finally:
+        torch.set_num_threads(before)
+    for one_N, other_N in zip(*found, strict=True):
+        assert np.array_equal(one_N, other_N)
+    assert len(found[0][0]) > 0

@@ -22,7 +22,7 @@ from tacit.central.sequences import (
     sampled_loss,
     softmax_loss,
 )
-from tacit.core.optim import without_moments
+from tacit.core.optim import without_optimizer_state
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import Sampling, draw_samples
 from tacit.data.split import split_dataset
@@ -181,7 +181,7 @@ def test_a_place_without_another_target_teaches_nothing() -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_later_items_do_not_change_earlier_states(name: str) -> None:
     model = MODELS[name]
-    p = without_moments(model.start(TRAIN, 0, WIDE))
+    p = without_optimizer_state(model.start(TRAIN, 0, WIDE))
     p = {key: value + 0.1 * torch.randn_like(value) for key, value in p.items()}
     one, two = (
         model.states(p, latest([History(np.array(items))], 7, CPU), None)
@@ -194,7 +194,7 @@ def test_later_items_do_not_change_earlier_states(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_padding_and_company_change_no_state(name: str) -> None:
     model = MODELS[name]
-    p = without_moments(model.start(TRAIN, 0, WIDE))
+    p = without_optimizer_state(model.start(TRAIN, 0, WIDE))
     histories = [History(np.array(items)) for items in ([4, 2, 9, 1, 30, 31], [8, 3], [])]
     together = model.score(p, histories, np.zeros(3, np.int64))
     for b, history in enumerate(histories):
@@ -246,7 +246,7 @@ def test_an_epoch_is_a_function_of_what_came_in(name: str) -> None:
 def test_a_batch_descends_on_the_mean_of_its_places(name: str) -> None:
     """The slope of an epoch that is one batch, against differences of the loss."""
     model = replace(MODELS[name], batch=100, dropout=0.0)
-    start = without_moments(model.start(TRAIN, 0, WIDE))
+    start = without_optimizer_state(model.start(TRAIN, 0, WIDE))
     windows = Windows.of(TRAIN.histories, 7, whole=model.whole)
     negative_N = draw_negatives(TRAIN, model.sampling, seed=0, number=1)
 

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 
-from tacit.central.pairs import TOWER, PairModel, PairSamples
+from tacit.central.pairs import PairModel
+from tacit.central.samples import PairSamples
 from tacit.central.tower import LANES, TowerModel
+from tacit.central.training import TOWER, RowModel
 from tacit.core.optim import Adam
 from tacit.core.types import Params
 from tacit.data.views import Lists, TrainView
@@ -48,7 +50,7 @@ def test_chunks_of_a_batch_make_no_difference(model: TowerModel, batch: int) -> 
     found = trained(model, 2 * LANES + 37)
     expected = model.start(TRAIN, 0, torch.float64)
     samples, step_rule = drawn(2 * LANES + 37), model.step_rule(expected, 1, N_ITEMS)
-    loss = PairModel.descend(model, expected, samples, step_rule)
+    loss = RowModel.descend(model, expected, samples, step_rule)
     again = model.start(TRAIN, 0, torch.float64)
     assert model.descend(again, samples, step_rule) == pytest.approx(loss, rel=1e-12)
     for name, value in expected.items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -14,18 +14,16 @@ from tacit.coordinator.memory import Faults, MemoryTransport
 from tacit.coordinator.roster import Member, Roster
 from tacit.coordinator.rounds import Coordinator
 from tacit.coordinator.rules import Offer, Rules
-from tacit.core.algorithm import TRAIN, Algorithm
-from tacit.core.types import ITEMS, Task
+from tacit.core.algorithm import Algorithm
 from tacit.data.dataset import Dataset
-from tacit.data.split import split_dataset
 from tacit.data.views import TrainView
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participants
-from tacit.engines.round import begin, server_step
 from tacit.engines.state import State
 from tacit.experiment.spec import Experiment
 from tacit.node.device import Node
 from tacit.testing.nodes import catalogue_of, nodes_of
+from tacit.testing.replay import train_of
 
 
 @dataclass(eq=False)
@@ -74,11 +72,11 @@ class SmallDeployment:
 
     @property
     def train(self) -> TrainView:
-        return split_dataset(self.dataset, self.experiment.protocol).train
+        return train_of(self.experiment, self.dataset)[1]
 
     @property
     def algorithm(self) -> Algorithm:
-        return self.experiment.method.algorithm(Task.of(self.train))
+        return train_of(self.experiment, self.dataset)[0]
 
     def simulated(self, participants: Iterable[Participants]) -> State:
         """The reference engine, with these participants round by round."""
@@ -87,22 +85,6 @@ class SmallDeployment:
         state = engine.start(algorithm, train, seed)
         for who in participants:
             engine.round(algorithm, train, state, who, seed)
-        return state
-
-    def replayed(self, who: Mapping[tuple[int, int], Participants], rounds: int) -> State:
-        """The reference engine with the participants of each exchange, by round and place."""
-        train, algorithm, seed = self.train, self.algorithm, self.experiment.seed
-        engine = LoopEngine(getattr(torch, self.experiment.precision))
-        state = engine.start(algorithm, train, seed)
-        for number in range(1, rounds + 1):
-            for place, exchange in enumerate(algorithm.exchanges(number)):
-                there = who[number, place]
-                begin(algorithm, train, state, there, exchange, seed)
-                total = engine.play(algorithm, train, state, exchange, there, seed)
-                if exchange.name == TRAIN and state.broadcast is not None:
-                    state.broadcast = state.shared[ITEMS].clone()
-                server_step(algorithm, state, total, seed, exchange)
-            state.round_number = number
         return state
 
 

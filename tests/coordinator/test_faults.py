@@ -18,8 +18,8 @@ from tacit.engines.clients import client_state
 from tacit.engines.participation import Participants
 from tacit.experiment.resolve import resolve
 from tacit.node.device import Node
-from tacit.node.runs import RunBox
 from tacit.testing.nodes import KEY
+from tacit.testing.replay import kept_by, participants, replayed, require_same
 from tacit.testing.synthetic import ragged
 from tacit.wire.messages import Letter, Moment, Play, Request
 
@@ -145,19 +145,6 @@ def test_a_server_killed_while_it_writes_comes_to_the_same_numbers(
     assert kinds.count("exchange") == kinds.count("validation") == 3
 
 
-def private_of(small: Any, name: str, server: Any) -> Any:
-    """What the one person of a node keeps."""
-    node = Node.open(small.nodes[name].store.folder, KEY)
-    box = RunBox.read(node.store, Moment("shop", "first", 1))
-    if box is None:
-        return None
-    node.answer(Play(Moment("shop", "first", 0), server.plan))  # which loads what reads a box
-    assert node._answers is not None
-    run, _ = node._answers._own(server.plan)
-    state = run.state(box.state, dict(server.server.shared), box.played[0], fresh=False)
-    return client_state(run.algorithm, run.train, state, 0)
-
-
 @pytest.mark.parametrize(
     ("method", "seed"),
     [
@@ -188,28 +175,20 @@ def test_what_nodes_keep_is_a_simulation_with_the_recorded_participants(
         if one.kind == "exchange"
     }
     names = list(small.nodes)
-    who = {}
+    played = {one: {(n, e) for name, n, e in storm.played if name == one} for one in names}
     for when, heard in counted.items():
-        there = [place for place, one in enumerate(names) if (one, *when) in storm.played]
-        reports = [names[place] in heard for place in there]
-        who[when] = Participants(np.array(there, dtype=np.int64), np.array(reports, bool))
-        assert set(heard) <= {names[place] for place in there}
+        assert set(heard) <= {one for one in names if when in played[one]}
+    who = participants(names, played, counted)
     assert {number for number, _ in who} == set(range(1, 11))
     assert any(not one.reports_P.all() for one in who.values())
-    state = small.replayed(who, rounds=10)
+    state = replayed(experiment, data, who)
     for key, value in state.shared.items():
         assert torch.equal(server.server.shared[key], value), key
     for place, one in enumerate(names):
-        kept = private_of(small, one, server)
-        wanted = client_state(small.algorithm, small.train, state, place)
-        assert kept.parameters.keys() == wanted.parameters.keys()
-        for key, value in wanted.parameters.items():
-            assert torch.equal(kept.parameters[key], value), (one, key)
-        for key, value in wanted.optimizer.items():
-            assert torch.equal(kept.optimizer[key], value), (one, key)
-        if wanted.row_RD is not None:
-            assert torch.equal(kept.row_RD, wanted.row_RD)
-            assert torch.equal(kept.item_R, wanted.item_R)
+        node = Node.open(small.nodes[one].store.folder, KEY)
+        kept = kept_by(node, Moment("shop", "first", 1), server.server.shared)
+        assert kept is not None
+        require_same(kept, client_state(small.algorithm, small.train, state, place), one)
         sent = [entry for entry in small.nodes[one].ledger.read() if entry.kind == "upload"]
         times = [(entry.round_number, entry.exchange) for entry in sent]
         assert len(times) == len(set(times))  # nothing is sent, or played, twice

@@ -31,7 +31,7 @@ from tacit.experiment.spec import Experiment
 from tacit.node.catalogue import Catalogue
 from tacit.testing.nodes import catalogue_of
 from tacit.testing.synthetic import ragged, with_content
-from tacit.wire.messages import Letter, Play, Request
+from tacit.wire.messages import CatalogueUpdate, Letter, Play, Request
 
 DATA: Dataset = with_content(ragged(n_users=12, n_items=20))
 SMALL = ["backbone.dim=4"]
@@ -196,6 +196,43 @@ def test_an_exchange_closes_when_enough_have_answered(deployment: Callable[..., 
     server.run()
     told = [one for one in server.records.read() if one.kind == "exchange"]
     assert [len(one.answered) for one in told] == [3, 3]
+
+
+class AwayAtFirst(Faults):
+    """A node is away for the first rounds; what it is sent is counted."""
+
+    def __init__(self, absent: str, rounds: int) -> None:
+        self.absent, self.rounds = absent, rounds
+        self.catalogues, self.played = 0, list[int]()
+
+    def before(self, name: str, request: Request) -> None:
+        if name != self.absent:
+            return
+        if isinstance(request, Play):
+            self.played.append(request.moment.round_number)
+        self.catalogues += isinstance(request, CatalogueUpdate)
+        if len(self.played) < self.rounds:
+            raise NodeDownError
+
+
+@pytest.mark.parametrize("has_it", [True, False])
+def test_a_node_that_is_away_is_waited_for_once_with_the_catalogue(
+    has_it: bool, deployment: Callable[..., Any]
+) -> None:
+    """Each request to a node that is away takes a whole deadline."""
+    data = ragged(n_users=4, n_items=16)
+    absent = data.interactions.users[0]  # who has the first items
+    away = AwayAtFirst(absent, rounds=4)
+    small = deployment(resolve("fedmf", sets=SMALL, rounds=7), data, faults=away)
+    if not has_it:  # the node was made with the first items alone
+        catalogue_of(data, items=12).write(small.nodes[absent].store)
+    server = small.server(validates=False)
+    server.run()
+    assert away.played == list(range(1, 8))
+    assert away.catalogues == (1 if has_it else 2)
+    told = [one for one in server.records.read() if one.kind == "exchange"]
+    answered = [one.round_number for one in told if absent in one.answered]
+    assert answered == ([4, 5, 6, 7] if has_it else [5, 6, 7])
 
 
 class Poisoned(Faults):

@@ -624,7 +624,7 @@ def test_every_method_takes_a_claim_or_says_why_not(name: str) -> None:
         *("fedmf", "fcf", "fedavg", "fedncf", "fedneumf", "fedrecon", "pfedrec", "fedrap"),
         *("fcf_als", "feddae", "metamf", "cs_fcf", "cs_fedncf", "fedvbpr", "ipfedrec"),
         *("ifedncf", "mdifffr", "light_mdifffr", "fedease", "fedspectral", "fednext"),
-        *("dpals", "fedpop", "fedslim"),
+        *("dpals", "fedpop", "fedslim", "fedmix"),
     }
     if name in taken:
         method = resolve(name, plugins=["private"]).method

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from tacit.data.dataset import Dataset
 from tacit.data.interactions import Interactions
 from tacit.data.protocol import CLEAN, PFEDREC, SplitRule
+from tacit.data.replay import DrawnNegatives
 from tacit.data.sampling import (
-    DrawnNegatives,
     Sampling,
     client_keys,
     draw_client,

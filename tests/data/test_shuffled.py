@@ -11,7 +11,8 @@ import tacit
 from tacit.data.dataset import Dataset
 from tacit.data.interactions import Interactions
 from tacit.data.protocol import CLEAN, SplitRule, among_cold_items
-from tacit.data.sampling import DrawnNegatives, Sampling
+from tacit.data.replay import DrawnNegatives
+from tacit.data.sampling import Sampling
 from tacit.data.split import SHUFFLED, split_dataset
 from tacit.data.views import HistoryOrder
 from tacit.errors import TacitError

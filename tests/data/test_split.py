@@ -12,7 +12,8 @@ import pytest
 from tacit.data.dataset import Dataset
 from tacit.data.interactions import Interactions
 from tacit.data.protocol import CLEAN, FEDMR, FEDRKG, PFEDREC, Protocol, SplitRule
-from tacit.data.sampling import DrawnNegatives, Sampling
+from tacit.data.replay import DrawnNegatives
+from tacit.data.sampling import Sampling
 from tacit.data.split import split_dataset
 from tacit.data.views import HeldOut, Lists, Split
 from tacit.errors import TacitError

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import ssl
 import sys
 import tomllib
@@ -165,7 +166,7 @@ def test_every_setting_is_written_and_read_again(tmp_path: Path) -> None:
         "deadline": 7.0,
         "wait": 3.0,
         "validates": False,
-        "rule": RobustRule("mean", bound=2.5, trim=0.3, touched=True, norm_first=True),
+        "rule": RobustRule("mean", 2.5, math.inf, False, 0.3, touched=True, norm_first=True),
         "secure": SecureSettings(2, colluders=1, bound=4.0, bits=64),
         "allow_tables": True,
     }

@@ -37,8 +37,9 @@ MEASURED = {"seconds", "cpu_seconds", "threads", "run", "engine"}
 
 
 def small(name: str, plays: Path, *sets: str, rounds: int = 5) -> Experiment:
-    fixed = ("dim=4", "optimiser.rate=0.01", "batch=32")
-    data = "planted" if name in CONTENT else str(plays)
+    """A dozen batches an epoch, on data that has content where the method reads it."""
+    data, batch = ("planted", 512) if name in CONTENT else (str(plays), 32)
+    fixed = ("dim=4", "optimiser.rate=0.01", f"batch={batch}")
     return resolve(name, data=data, sets=[*fixed, *sets], rounds=rounds)
 
 

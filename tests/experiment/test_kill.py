@@ -51,19 +51,15 @@ def _left_alone(folder: Path, kills: int, command: str = PFEDREC) -> Path:
     return alone
 
 
-@pytest.fixture(scope="module")
-def left_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _left_alone(tmp_path_factory.mktemp("left"), kills=2)
-
-
 def _kill_and_resume(
-    tmp_path: Path, alone: Path, kills: int, command: str = PFEDREC, killed_with: str = ""
+    tmp_path: Path, alone: Path, kills: int, command: str = PFEDREC, last_with: str = ""
 ) -> None:
-    """`killed_with` are flags of the killed run alone, which change no number."""
+    """`last_with` are flags of the last killed run and of what goes on: they change no number."""
     killed, rounds = tmp_path / "killed", json.loads((alone / "run.json").read_text())["rounds_run"]
-    command = f"{command} {killed_with}"
     chooser = random.Random(0)
     for number in range(kills):
+        if number == kills - 1:
+            command = f"{command} {last_with}"
         process = _start(command, killed, rounds, 1 + number % 2)
         already = _rounds_written(killed)
         # training is under way once a new line stands in the metrics; then any moment may come
@@ -83,12 +79,9 @@ def _kill_and_resume(
     assert left - {"checkpoint"} == expected - {"checkpoint"}
 
 
-def test_killed_twice(tmp_path: Path, left_alone: Path) -> None:
-    _kill_and_resume(tmp_path, left_alone, kills=2)
-
-
-def test_killed_with_private_rows_on_disk(tmp_path: Path, left_alone: Path) -> None:
-    _kill_and_resume(tmp_path, left_alone, kills=1, killed_with="--private-on-disk")
+def test_killed_in_memory_and_then_with_private_rows_on_disk(tmp_path: Path) -> None:
+    alone = _left_alone(tmp_path, 2)
+    _kill_and_resume(tmp_path, alone, kills=2, last_with="--private-on-disk")
 
 
 @pytest.mark.slow

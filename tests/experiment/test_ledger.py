@@ -21,7 +21,7 @@ from tacit.data.views import TrainView
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participation, everybody
 from tacit.experiment.prepare import Prepared, prepare
-from tacit.experiment.record import Privacy
+from tacit.experiment.record_parts import Privacy
 from tacit.experiment.resolve import resolve
 from tacit.experiment.trainer import Trainer
 from tacit.methods import METHODS

@@ -24,7 +24,8 @@ from tacit.experiment.callbacks import Callback, Validation
 from tacit.experiment.claims import IN_SIGHT, OUT_OF_SIGHT, assumptions, chosen_in_sight
 from tacit.experiment.prepare import prepare
 from tacit.experiment.recommend import recommend
-from tacit.experiment.record import Privacy, RunRecord
+from tacit.experiment.record import RunRecord
+from tacit.experiment.record_parts import Privacy
 from tacit.experiment.resolve import override, resolve
 from tacit.experiment.run import RunInterruptedError, run
 from tacit.experiment.spec import Experiment

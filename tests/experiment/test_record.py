@@ -17,7 +17,9 @@ from tacit.core.types import EnginePath
 from tacit.data.split import BY_LABELS
 from tacit.errors import TacitError
 from tacit.experiment.folder import RunFolder
-from tacit.experiment.record import RECORD_FORMAT, Privacy, RunRecord, schema_text
+from tacit.experiment.record import RunRecord, schema_text
+from tacit.experiment.record_format import RECORD_FORMAT
+from tacit.experiment.record_parts import Privacy
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
 from tacit.experiment.sealed import DamagedError

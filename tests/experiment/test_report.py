@@ -27,7 +27,8 @@ from tacit.experiment.interpretation import (
     interpret,
     main_columns,
 )
-from tacit.experiment.record import Privacy, RunRecord
+from tacit.experiment.record import RunRecord
+from tacit.experiment.record_parts import Privacy
 from tacit.experiment.report import write_report
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run

@@ -23,7 +23,8 @@ from tacit.evaluation.ranking import rank
 from tacit.experiment.callbacks import Callback, Validation
 from tacit.experiment.checkpoint import load_state
 from tacit.experiment.prepare import prepare
-from tacit.experiment.record import Cost, RunRecord
+from tacit.experiment.record import RunRecord
+from tacit.experiment.record_parts import Cost
 from tacit.experiment.resolve import resolve
 from tacit.experiment.result import read_ranks
 from tacit.experiment.run import run

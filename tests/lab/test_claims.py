@@ -1,6 +1,6 @@
-"""What a document calls beyond luck was tested, and its published results file says the same.
+"""What a document calls significant was tested, and its published results file says the same.
 
-Every sentence of the README and of the documents that speaks of luck or of significance about
+Every sentence of the README and of the documents that speaks of significance about
 published rows stands here beside the tests that it rests on. A new sentence fails until it does.
 """
 
@@ -17,13 +17,13 @@ import pytest
 from lab.definition import Data, Table, load_table
 from lab.proofs import share_near
 from lab.results import Results
-from lab.verdict import SIGNIFICANT, both_done, compared, p_value
+from lab.verdict import SIGNIFICANT, both_done, compared, paired_test
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 METRICS = ("HR@10", "NDCG@10")
-SPEAKS = re.compile(r"beyond luck|significant|told apart", re.IGNORECASE)
+SPEAKS = re.compile(r"significant|told apart", re.IGNORECASE)
 # sentences about how tests are made, not about rows
 METHOD = (
     "Any metric at any cut-off, any group of users or items",
@@ -34,9 +34,9 @@ METHOD = (
 
 @dataclass(frozen=True)
 class Claim:
-    """A sentence, and what it says of rows of a table on a dataset: `clear` are beyond luck against
-    the table's own row (or, of a gain, against the row without it); `unclear` are not. With
-    `nothing_else` no other row above is."""
+    """A sentence, and what it says of rows of a table on a dataset. `clear` differ significantly
+    from the table's own row (or, of a gain, from the row without it); `unclear` do not. With
+    `nothing_else` no other row above does."""
 
     table: str
     dataset: str
@@ -61,30 +61,30 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
     "On Amazon-Video recency takes EASE from 14.17 to 14.61": (
         Claim("order", "amazon-video", ("HR@10",), clear=(THREE,), unclear=("ease + recency",)),
     ),
-    "eleven of the twelve methods gain there beyond luck, all but FedRKG": (
+    "eleven of the twelve methods gain there significantly, all but FedRKG": (
         Claim("recency", "ml-1m", METRICS, clear=GAIN, unclear=("fedrkg",), nothing_else=True),
     ),
-    "On Amazon-Video no method gains HR@10 beyond luck": (
+    "On Amazon-Video no method gains HR@10 significantly": (
         Claim("recency", "amazon-video", ("HR@10",), nothing_else=True),
         Claim("recency", "amazon-video", ("NDCG@10",), clear=EASES, nothing_else=True),
     ),
-    "without order, no federated row is above EASE beyond luck on any of the four datasets": (
+    "without order, no federated row is significantly above EASE on any of the four datasets": (
         Claim("above-ease", "ml-100k", METRICS, nothing_else=True),
         Claim("above-ease", "ninerec-ku", METRICS, nothing_else=True),
         Claim("above-ease", "amazon-video-10", METRICS, nothing_else=True),
         Claim("above-ease", "ml-1m", METRICS, nothing_else=True),
     ),
-    "Without order, no federated row is above EASE beyond luck where both were run": (
+    "Without order, no federated row is significantly above EASE where both were run": (
         Claim("above-ease", "ml-100k", METRICS, nothing_else=True),
         Claim("above-ease", "ninerec-ku", METRICS, nothing_else=True),
         Claim("above-ease", "amazon-video-10", METRICS, nothing_else=True),
         Claim("above-ease", "ml-1m", METRICS, nothing_else=True),
     ),
-    "The difference from EASE is beyond luck on ML-1M": (
+    "The difference from EASE is significant on ML-1M": (
         Claim("order", "ml-1m", METRICS, clear=("fednext, transitions", TWO, THREE)),
         Claim("order", "ml-100k", ("HR@10",), clear=(THREE,), nothing_else=True),
     ),
-    "Three sums are above EASE beyond luck": (
+    "Three sums are significantly above EASE": (
         Claim("order", "amazon-video", ("HR@10",), clear=(THREE,), nothing_else=True),
         Claim(
             "order",
@@ -94,18 +94,18 @@ CLAIMS: dict[str, tuple[Claim, ...]] = {
             nothing_else=True,
         ),
     ),
-    "On Amazon-Video-10 nothing is above EASE beyond luck": (
+    "On Amazon-Video-10 nothing is significantly above EASE": (
         Claim("order", "amazon-video-10", METRICS, nothing_else=True),
     ),
-    "Cut in time, no method is above EASE beyond luck": (
+    "Cut in time, no method is significantly above EASE": (
         Claim("order", "ml-100k, cut in time", METRICS, nothing_else=True),
         Claim("order", "amazon-video-10, cut in time", METRICS, nothing_else=True),
         Claim("order", "amazon-video, cut in time", METRICS, nothing_else=True),
     ),
-    "All pairs but FedRKG's gain beyond luck on test, in HR@10 and NDCG@10": (
+    "All pairs but FedRKG's gain significantly on test, in HR@10 and NDCG@10": (
         Claim("recency", "ml-1m", METRICS, clear=GAIN, unclear=("fedrkg",), nothing_else=True),
     ),
-    "Nothing gains beyond luck in HR@10": (
+    "Nothing gains significantly in HR@10": (
         Claim("recency", "amazon-video", ("HR@10",), nothing_else=True),
         Claim("recency", "amazon-video", ("NDCG@10",), clear=EASES, nothing_else=True),
     ),
@@ -117,8 +117,8 @@ def published(name: str) -> tuple[Table, Results]:
     return load_table(name), Results.read(name, RESULTS / f"table-{name}.json")
 
 
-def beyond_luck(claim: Claim, metric: str, nowhere: Path) -> dict[str, bool | None]:
-    """Of every row above the table's own, or of every pair with a gain: whether it is beyond luck
+def significance(claim: Claim, metric: str, nowhere: Path) -> dict[str, bool | None]:
+    """Of every row above the table's own, or of every pair with a gain: whether it is significant
     (Bonferroni over rows or pairs), None where nobody has tested it."""
     table, results = published(claim.table)
     data = next(one for one in table.datasets if one.name == claim.dataset)
@@ -134,18 +134,18 @@ def _gains(
     pairs = [both_done(table, data, results, pair) for pair in table.pairs_of(data)]
     done = [(without, with_) for without, with_ in pairs if without]
     for without, with_ in done:
-        p = p_value(results, nowhere, metric, without, with_)
+        test = paired_test(results, nowhere, metric, without, with_)
         gain = sum(two.metrics[f"full {metric}"] for two in with_)
         gain -= sum(one.metrics[f"full {metric}"] for one in without)
-        clear = None if p is None else gain > 0 and len(done) * p < SIGNIFICANT
+        clear = None if test is None else gain > 0 and len(done) * test.p < SIGNIFICANT
         yield without[0].row, clear
 
 
 @pytest.mark.parametrize("said", CLAIMS)
-def test_what_a_document_says_of_luck_is_what_was_tested(said: str, tmp_path: Path) -> None:
+def test_what_a_document_calls_significant_was_tested(said: str, tmp_path: Path) -> None:
     for claim in CLAIMS[said]:
         for metric in claim.metrics:
-            found = beyond_luck(claim, metric, tmp_path)
+            found = significance(claim, metric, tmp_path)
             where = f"{claim.table}, {claim.dataset}, {metric}: {found}"
             assert all(found[row] is True for row in claim.clear), where
             assert all(found[row] is False for row in claim.unclear), where
@@ -154,8 +154,8 @@ def test_what_a_document_says_of_luck_is_what_was_tested(said: str, tmp_path: Pa
             assert None not in found.values(), f"not tested: {where}"
 
 
-def test_the_readme_says_how_much_of_a_printed_table_is_near_print() -> None:
-    """Misses stand beside hits: the share within 15 % of print is that of the results file."""
+def test_the_readme_says_how_much_of_a_table_is_near_published_values() -> None:
+    """Misses stand beside hits: the share within 15 % of them is that of the results file."""
     lines = re.findall(r"(?m)^- \[table-([\w-]+)\.md\].*$", README)
     printed = [name for name in lines if name != "privacy" and load_table(name).published]
     assert {"pfedrec-main", "fedrkg-main", "fedmr-ku"} <= set(printed)
@@ -175,7 +175,7 @@ def sentences() -> Iterator[tuple[str, str]]:
             yield path.name, sentence
 
 
-def test_every_sentence_about_luck_is_held_to_its_tests() -> None:
+def test_every_sentence_about_significance_is_held_to_its_tests() -> None:
     speaking = [(name, text) for name, text in sentences() if SPEAKS.search(text)]
     for name, text in speaking:
         assert any(known in text for known in (*CLAIMS, *METHOD)), f"{name}: {text}"

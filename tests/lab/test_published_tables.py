@@ -16,6 +16,7 @@ from lab.definition import Data, Overrides, Place, Row, Table, load_table, table
 from lab.fill import Filling
 from lab.render import as_markdown
 from lab.results import DoneCell, Results
+from lab.verdict import paired_test, part_text
 from tacit.evaluation.ranking import DivergedError
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.prepare import prepare
@@ -126,6 +127,28 @@ def test_a_test_is_kept_with_its_runs(docs: Path, tmp_path: Path) -> None:
     (docs / "table-few.json").write_text(json.dumps(stored))
     filling(FEW, tmp_path / "other", docs, seeds=1).fill()
     assert "not tested, because the runs are not here: popularity" in said()[0]
+
+
+def test_a_test_of_some_seeds_says_of_how_many(tmp_path: Path) -> None:
+    """A seed that ran elsewhere is missing in the test, and an old test of it is not forgotten."""
+    out, results = tmp_path / "here", Results(path=tmp_path / "none.json", table="few")
+    filled = filling(FEW, out, tmp_path, published=None, publish=None, seeds=3).fill()
+    random, fedmf = (
+        sorted((cell for cell in filled.done if cell.row == row), key=lambda cell: cell.seed)
+        for row in ("random", "fedmf")
+    )
+    first = paired_test(results, out, "HR@10", random, fedmf[:1])
+    assert first is not None
+    assert first.runs == (fedmf[0].folder,)
+    shutil.rmtree(out / fedmf[0].folder)
+    assert paired_test(results, out, "HR@10", random, fedmf[:1]) == first
+    part = paired_test(results, out, "HR@10", random, fedmf)
+    assert part is not None
+    assert part.runs == tuple(cell.folder for cell in fedmf[1:])
+    assert part.p != first.p
+    assert part_text(part, fedmf) == " by 2 of 3 seeds"
+    assert part_text(part, fedmf[1:]) == ""
+    assert paired_test(results, out, "HR@10", random, fedmf[:1]) is None  # of other seeds
 
 
 def test_all_seeds_of_a_row_have_one_setting(
@@ -275,3 +298,22 @@ def test_the_other_published_tables_are_what_their_numbers_make() -> None:
 def test_every_table_of_the_docs_is_there() -> None:
     text = (RESULTS.parent / "tables.md").read_text(encoding="utf-8")
     assert all(f"| `{name}` |" in text for name in table_names())
+
+
+def test_a_cell_that_another_table_has_published_is_not_run_again(
+    docs: Path, tmp_path: Path
+) -> None:
+    renamed = replace(FEDMF, name="matrix factorisation")
+    beside = replace(FEW, name="beside", rows=(renamed,), against=None)
+    results = filling(beside, tmp_path / "beside", docs, seeds=1).fill()
+    there = Results.read("few", docs / "table-few.json")
+    known = done(there, "fedmf | planted | clean | seed 0")
+    taken = done(results, "matrix factorisation | planted | clean | seed 0")
+    assert (taken.metrics, taken.sets) == (known.metrics, known.sets)
+    assert taken.folder.endswith(known.folder.rpartition("-")[2])
+    assert "matrix" in taken.folder
+    assert not runs(tmp_path / "beside")
+
+    more = replace(beside, name="more", metrics=(("full", "HR@10"), ("full", "NDCG@10")))
+    filling(more, tmp_path / "more", docs, seeds=1).fill()  # shows what nobody has kept
+    assert runs(tmp_path / "more") == ["clean-seed0"]

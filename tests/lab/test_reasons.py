@@ -205,7 +205,7 @@ def test_the_share_within_15_percent_stands_above(tmp_path: Path) -> None:
     counts = share_near(FEW, results)
     assert counts == {"paper": (1, 2)}
     assert share_near(FEW, results, []) == {}
-    told = "Within 15 % of print: 1 of 2 numbers (50 %) under pfedrec."
+    told = "Within 15 % of the published value: 1 of 2 numbers (50 %) under pfedrec."
     assert share_text(FEW, counts) == told
     text = table_as_markdown(FEW, results, tmp_path, Proofs(tmp_path))
     assert f"**{told}**" in text
@@ -222,7 +222,7 @@ def test_every_reason_of_a_published_table_is_shown_by_its_run(name: str) -> Non
         proofs.checked(table, reason)
         key = " | ".join(reason.cell)
         before = next((one for one in bare if one.startswith(f"{key}: ")), None)
-        assert before is not None, f"{key} is not far from print and needs no reason"
+        assert before is not None, f"{key} is not far from the published value and needs no reason"
         assert before not in left, f"the run of {key} explains nothing"
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
-from lab import bench
+from lab import bench, measuring
 from lab.bench import MOVIE, measure
 from lab.naive import NaiveFusion
 from lab.synthetic import movie_sized_train
@@ -47,9 +49,9 @@ def test_what_is_measured_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found["router_gigabytes"] == pytest.approx(40 * 12_547 * 4 / 1e9)
 
     class Done:
-        stdout = bench.json.dumps(found)
+        stdout = f"something said before\n{json.dumps(found)}\n"
 
-    monkeypatch.setattr(bench.subprocess, "run", lambda *_, **__: Done)
+    monkeypatch.setattr(measuring.subprocess, "run", lambda *_, **__: Done)
     lines: list[str] = []
     assert bench.fusion(lines.append) == found
     assert "15,908 clients" in lines[0]

@@ -484,7 +484,7 @@ def test_a_packed_run_publishes_the_bytes_of_its_record(tmp_path: Path) -> None:
 @pytest.mark.parametrize("table", TABLES.values(), ids=TABLES)
 def test_rows_with_noise_say_whether_anything_is_guaranteed(table: Table) -> None:
     for row in table.rows:
-        built = resolve(row.method, plugins=row.plugins, sets=row.sets).method
+        built = resolve(row.method, preset=row.preset, plugins=row.plugins, sets=row.sets).method
         links = getattr(built, "channel", ())
         noisy = any("noise" in link.gives for link in links) or getattr(built, "laplace", 0)
         promised = built.algorithm(Task(2, 3, releases=1)).guarantee(releases=1) is not None

@@ -171,7 +171,7 @@ def test_a_table_measures_its_uploads_and_tells_every_reading(tmp_path: Path) ->
     assert text.count("| noisy | if clipped to 1 | Laplace, scale 0.5 | 1 | 2 | 2 | 4 | 8 |") == 2
     assert text.count(true_epsilon.HOW_TO_READ) == 1
     assert "| plain | as it runs" not in text
-    header = "| method | metric | print | ours, pfedrec | ours, clean | ε | popularity |"
+    header = "| method | metric | published | ours, pfedrec | ours, clean | ε | popularity |"
     assert header in text
 
     # what was measured stands in the file, and a fresh clone needs no run for it

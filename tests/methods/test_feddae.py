@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from tacit.core.algorithm import ClientData
-from tacit.core.optim import Sgd, without_moments
+from tacit.core.optim import Sgd, without_optimizer_state
 from tacit.core.types import Initializer, Params, Task
 from tacit.methods.feddae import FedDAE
 from tacit.methods.feddae_model import gate_weights, kept
@@ -32,7 +32,7 @@ def client(method: FedDAE, padding: int = 0) -> ClientData:
 
 
 def both(method: FedDAE) -> tuple[Params, Params]:
-    return without_moments(drawn(method.shared(TASK), 1)), drawn(method.private(TASK), 2)
+    return without_optimizer_state(drawn(method.shared(TASK), 1)), drawn(method.private(TASK), 2)
 
 
 def test_beta_is_a_function_of_the_round() -> None:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from tacit.core.algorithm import ClientData
-from tacit.core.optim import without_moments
+from tacit.core.optim import without_optimizer_state
 from tacit.core.types import Params, Task
 from tacit.methods.metamf import MetaMF
 from tacit.parts.objectives import BinaryCrossEntropy
@@ -62,7 +62,7 @@ def test_absorb_is_autograd_through_the_whole_composition() -> None:
     received = METHOD.broadcast(shared, data.user)
     _, upload = METHOD.update(received, {}, data, 1)
     found = METHOD.absorb(shared, data.user, upload)
-    free = {k: v.clone().requires_grad_() for k, v in without_moments(shared).items()}
+    free = {k: v.clone().requires_grad_() for k, v in without_optimizer_state(shared).items()}
     logits = METHOD.score(METHOD.broadcast(free, data.user), {}, data)[data.item_N]
     loss = BinaryCrossEntropy().loss(logits, data.label_N, data.weight_N)
     slope = dict(zip(free, torch.autograd.grad(loss, list(free.values())), strict=True))

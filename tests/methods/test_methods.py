@@ -54,7 +54,13 @@ class TestFedVBPR(FederatedTests):
     name = "fedvbpr"
     content = True
     checkerboard_rounds = 20  # HR@1 is .94 then
-    noise_rounds = 20  # a pool that hides held-out items shows after fifteen
+    noise_rounds = 8  # a pool that hides held-out items shows after six at these rates
+    noise_sets = (
+        "backbone.dim=64",
+        "local.inner.items.rate=30",
+        "local.inner.model.rate=3",
+        "server.items.rate=30",
+    )
     engine_sets = ("local.inner.batch=16", "local.inner.epochs=2", "backbone.dim=6")
 
 
@@ -383,6 +389,9 @@ class TestBm3(MethodTests):
 
 class TestMgcn(TestBm3):
     name = "mgcn"
+    # a pool that hides held-out items does not show at this rate, nor at a tenth of it
+    noise_sets = ("dim=16", "batch=512", "optimiser.rate=0.01")
+    noise_rounds = 8
 
 
 class TestPgl(TestBm3):
@@ -463,6 +472,22 @@ class TestFedSlim(CustomTests):
     engine_sets = ("row_power=0.25", "column_power=0.2")
     checkerboard_rounds = 6
     noise_rounds = 6
+
+
+class TestRelaxedFedEase(CustomTests):
+    name = "fedease"
+    engine_sets = ("diagonal=0.3", "dropout=0.3")
+    checkerboard_rounds = 8
+    checkerboard_sets = engine_sets
+    noise_rounds = 8
+    noise_sets = engine_sets
+
+
+class TestFedMix(CustomTests):
+    name = "fedmix"
+    engine_sets = ("row_power=0.25", "powers=[0.0,0.3,0.6]")
+    checkerboard_rounds = 9
+    noise_rounds = 9
 
 
 class TestFedPop(CustomTests):

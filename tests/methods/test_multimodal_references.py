@@ -9,9 +9,10 @@ import pytest
 import scipy.sparse
 import torch
 
-from tacit.central.embeddings import Batch, contrast, summed_norms
+from tacit.central.embeddings import contrast, summed_norms
 from tacit.central.graph import both_ways, incidence, normalised
 from tacit.central.multimodal import ContentModel
+from tacit.central.samples import Batch
 from tacit.core.types import Params
 from tacit.data.dataset import FeatureTable, Modalities
 from tacit.data.views import Lists, TrainView

@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from tacit.central.rows import StepRule
-from tacit.central.triples import Triples, draw_triples
+from tacit.central.samples import Batch, Triples, draw_triples
 from tacit.core.optim import Adam, Sgd
 from tacit.core.types import Params
 from tacit.data.protocol import CLEAN
+from tacit.data.sampling import Sampling
 from tacit.data.split import split_dataset
 from tacit.data.views import History, Lists, TrainView
 from tacit.errors import TacitError
@@ -20,6 +21,7 @@ from tacit.experiment.resolve import resolve
 from tacit.methods.pairwise_references import BprMf, Graph, LightGcn
 from tacit.testing import ragged
 
+ONE = Sampling(negatives=1)
 TRAIN = split_dataset(ragged(), CLEAN).train
 OPTIMISERS = (
     Adam(rate=0.01, lifetime="persistent"),
@@ -29,13 +31,13 @@ OPTIMISERS = (
 
 
 def test_every_interaction_is_met_once_beside_an_item_that_is_not_there() -> None:
-    drawn = draw_triples(TRAIN, seed=0, number=1)
-    pairs = sorted(zip(drawn.user_N.tolist(), drawn.item_N.tolist(), strict=True))
+    drawn = draw_triples(TRAIN, ONE, seed=0, number=1)
+    pairs = sorted(zip(drawn.user_N.tolist(), drawn.positive_N.tolist(), strict=True))
     known = sorted(zip(TRAIN.positives.list_N, TRAIN.positives.item_N, strict=True))
     assert pairs == known
-    assert not {*known} & {*zip(drawn.user_N, drawn.other_N, strict=True)}
-    later = draw_triples(TRAIN, seed=0, number=2)
-    assert not np.array_equal(np.sort(drawn.other_N), np.sort(later.other_N))
+    assert not {*known} & {*zip(drawn.user_N, drawn.negative_N, strict=True)}
+    later = draw_triples(TRAIN, ONE, seed=0, number=2)
+    assert not np.array_equal(np.sort(drawn.negative_N), np.sort(later.negative_N))
 
 
 # BPR-MF.
@@ -56,7 +58,7 @@ def test_one_step_of_bprmf_by_hand() -> None:
         model = BprMf(dim=1, batch=batch, optimiser=Sgd(rate=2.0, weight_decay=0.1))
         found = {name: torch.tensor(value, dtype=torch.float64) for name, value in tables.items()}
         rule = StepRule.of(model.optimiser, 2.0, np.float64)
-        assert model.descend(found, one, TRAIN, rule) == pytest.approx(0.0297504, abs=1e-6)
+        assert model.descend(found, one, rule) == pytest.approx(0.0297504, abs=1e-6)
         for name, value in expected.items():
             assert found[name].flatten().tolist() == pytest.approx(value, abs=1e-8), name
 
@@ -70,20 +72,20 @@ def plain_epoch(model: BprMf, parameters: Params, number: int) -> tuple[Params, 
         for name in parameters:
             if "/" in name:
                 parameters[name].zero_()
-    drawn, total = draw_triples(TRAIN, seed=1, number=number), 0.0
+    drawn, total = draw_triples(TRAIN, ONE, seed=1, number=number), 0.0
     rate = model.optimiser.rate_at(number, TRAIN.n_items)
     for low in range(0, len(drawn), model.batch):
-        some = drawn.part(low, model.batch)
+        some = drawn.part(low, low + model.batch)
         whole = {name: parameters[name].clone().requires_grad_() for name in names}
         p = whole["user"][some.user_N]
-        x = (p * (whole["items"][some.item_N] - whole["items"][some.other_N])).sum(1)
+        x = (p * (whole["items"][some.positive_N] - whole["items"][some.negative_N])).sum(1)
         if model.bias:
-            x = x + (whole["bias"][some.item_N] - whole["bias"][some.other_N])[:, 0]
+            x = x + (whole["bias"][some.positive_N] - whole["bias"][some.negative_N])[:, 0]
         loss = -torch.nn.functional.logsigmoid(x).mean()
         loss.backward()
         total += loss.item() * len(some)
         for name in names:
-            read = some.user_N if name == "user" else np.r_[some.item_N, some.other_N]
+            read = some.user_N if name == "user" else np.r_[some.positive_N, some.negative_N]
             rows = torch.from_numpy(np.unique(read))
             states = [full for full in parameters if full.startswith(f"{name}/")]
             state = {full.split("/")[1]: parameters[full][rows] for full in states}
@@ -161,17 +163,19 @@ def test_a_graph_by_hand() -> None:
 def test_the_slope_of_a_batch_is_that_of_autograd() -> None:
     model = LightGcn(dim=3, layers=2, penalty=0.5)
     parameters = model.start(TRAIN, 0, torch.float64)
-    drawn = draw_triples(TRAIN, seed=0, number=1).part(0, 40)
-    loss, slopes = model.slope(Graph.of(TRAIN, np.dtype(float)), parameters, drawn)
+    drawn = draw_triples(TRAIN, ONE, seed=0, number=1).part(0, 40)
+    batch = Batch(*(torch.from_numpy(column_N) for column_N in drawn.arrays))
+    graph, generator = Graph.of(TRAIN, np.dtype(float)), np.random.default_rng(0)
+    loss, slopes = model.slope(model.learnt(parameters), graph, batch, generator)
     user, items = (parameters[name].clone().requires_grad_() for name in ("user", "items"))
     rows, edge = torch.cat([user, items]), torch.from_numpy(dense(TRAIN))
     mean = (rows + edge @ rows + edge @ edge @ rows) / 3
     n = TRAIN.n_users
-    x = (mean[drawn.user_N] * (mean[n + drawn.item_N] - mean[n + drawn.other_N])).sum(1)
+    x = (mean[drawn.user_N] * (mean[n + drawn.positive_N] - mean[n + drawn.negative_N])).sum(1)
     ranked = -torch.nn.functional.logsigmoid(x).mean()
-    named = (user[drawn.user_N], items[drawn.item_N], items[drawn.other_N])
+    named = (user[drawn.user_N], items[drawn.positive_N], items[drawn.negative_N])
     penalty = 0.5 / 2 * torch.stack([(part**2).sum() for part in named]).sum() / len(drawn)
-    assert loss == pytest.approx(ranked.item(), abs=1e-12)
+    assert loss.item() == pytest.approx(40 * ranked.item(), abs=1e-12)
     for slope, expected in zip(
         slopes.values(), torch.autograd.grad(ranked + penalty, (user, items)), strict=True
     ):
@@ -211,8 +215,7 @@ def test_a_newcomer_of_lightgcn_without_a_row_of_its_own() -> None:
 
 @pytest.mark.parametrize("model", [LightGcn(dim=5), BprMf(dim=5), BprMf(dim=5, bias=False)])
 def test_how_many_parameters(model: LightGcn | BprMf) -> None:
-    tables = model.tables(TRAIN.n_users, TRAIN.n_items)
-    held = sum(model.start(TRAIN, 0)[name].numel() for name in tables)
+    held = sum(value.numel() for value in model.first_values(TRAIN, 0, torch.float32).values())
     assert held == model.n_parameters(TRAIN.n_users, TRAIN.n_items)
 
 

@@ -385,7 +385,7 @@ def test_private_popularity_by_hand() -> None:
 OTHER: dict[str, Any] = {  # for fields of which a default tells no other value
     "recency": Recency(2.0),
     "width": 3,
-    "content": {"fednext": Ridge(), "dpals": Features()},
+    "content": {"fednext": Ridge(), "dpals": Features(), "fedease": Features()},
     "share": 0.3,
     "last": 3,
 }

@@ -17,6 +17,7 @@ import torch
 from tacit.central.embeddings import EmbeddingModel, Embeddings
 from tacit.central.pairs import PairModel
 from tacit.central.sequences import SequenceModel
+from tacit.central.training import RowModel
 from tacit.core.algorithm import ClientData
 from tacit.core.optim import Adam, Momentum, Sgd
 from tacit.core.registry import PARTS
@@ -57,6 +58,7 @@ CUSTOM: dict[str, Any] = {
     "fedspectral": PARTS["fedspectral"](width=2),
     "fedease": PARTS["fedease"](),
     "fedslim": PARTS["fedslim"](),
+    "fedmix": PARTS["fedmix"](),
     "fednext": PARTS["fednext"](),
     "fcf_als": PARTS["fcf_als"](dim=3),
     "fedpop": PARTS["fedpop"](),
@@ -207,7 +209,7 @@ def played(model: PairModel, epochs: int = 2) -> tuple[Params, np.ndarray]:
 @pytest.mark.parametrize("name", PAIRS)
 def test_a_logit_of_a_subclass_is_trained_and_ranked(name: str) -> None:
     model = PAIRS[name]
-    written = {"descend": PairModel.descend, "score_rows": PairModel.score_rows}
+    written = {"descend": RowModel.descend, "score_rows": PairModel.score_rows}
     parameters, scores = played(overriding(model, **squared(model)))
     expected, expected_scores = played(overriding(model, **squared(model), **written))
     for parameter, value in expected.items():

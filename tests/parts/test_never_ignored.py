@@ -243,7 +243,7 @@ ELSEWHERE = {
         "test_methods_never_ignored.py: custom algorithms",
     ),
     **dict.fromkeys(
-        ("fedpop", "dpals", "private_pairs", "private_spectrum", "fedslim"),
+        ("fedpop", "dpals", "private_pairs", "private_spectrum", "fedslim", "fedmix"),
         "test_methods_never_ignored.py: custom algorithms",
     ),
     "recency": "tests/core/test_recency.py: weights of one's own",

@@ -13,6 +13,7 @@ from tacit.analysis.curves import curves
 from tacit.analysis.embeddings import embeddings
 from tacit.analysis.finding import Finding
 from tacit.analysis.finished import finished_runs
+from tacit.analysis.gap import gap
 from tacit.analysis.gates import gates
 from tacit.analysis.groups import groups
 from tacit.analysis.inference import inference
@@ -51,6 +52,7 @@ ANALYSES: dict[str, Analysis] = {
     "modalities": Analysis(
         modalities, "items of one user by each input, and mixed", ("user", "projection")
     ),
+    "gap": Analysis(gap, "all inputs of items in one plane, and the gap between them", ("user",)),
     "clouds": Analysis(clouds, "warm rows against generated ones over rounds", trains=True),
     "cost": Analysis(cost, "numbers trained and held, bytes held and sent"),
 }
@@ -62,6 +64,7 @@ def analyse(
     folders: Sequence[str | Path],
     out: str | Path | None = None,
     *,
+    names: Sequence[str] | None = None,
     threads: int = 1,
     callbacks: Callbacks = (),
     warn: Callable[[str], None] | None = None,
@@ -69,13 +72,14 @@ def analyse(
 ) -> tuple[Finding, list[Path]]:
     """Run one analysis on finished runs; the finding, and the files that were written.
 
-    Without `out` they go to the folder `analysis` of the first run. `threads`, `callbacks` and
+    Without `out` they go to the folder `analysis` of the first run. `names` are what runs are
+    called in tables and pictures, in place of what they run. `threads`, `callbacks` and
     `warn` are for an analysis that trains a run again.
 
     >>> analyse("group", ["runs/one"])
     Traceback (most recent call last):
     tacit.errors.TacitError: Unknown analysis 'group'; did you mean 'groups'? Known: clouds, cost, \
-curves, embeddings, gates, groups, inference, modalities, router.
+curves, embeddings, gap, gates, groups, inference, modalities, router.
     """
     if name not in ANALYSES:
         raise TacitError(f"Unknown analysis {name!r}; {nearest(name, ANALYSES)}")
@@ -88,7 +92,7 @@ curves, embeddings, gates, groups, inference, modalities, router.
         raise TacitError(f"{name} needs at least one finished run; give its folder.")
     if ANALYSES[name].trains:
         options |= {"threads": threads, "callbacks": callbacks, "warn": warn}
-    runs = finished_runs(folders)
+    runs = finished_runs(folders, names)
     finding = ANALYSES[name].find(runs, **options)
     if any(run.folder.is_old for run in runs):
         finding = replace(finding, sentences=(*finding.sentences, OLD))

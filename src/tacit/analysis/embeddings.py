@@ -158,6 +158,13 @@ def draw_items(panel: Axes, place_I2: np.ndarray, kind_I: np.ndarray) -> None:
         )
 
 
+def label_axes(panel: Axes, projection: str) -> None:
+    """What the two axes of a projection are."""
+    across, up = PROJECTIONS[projection].axes
+    panel.set_xlabel(across)
+    panel.set_ylabel(up)
+
+
 def user_code(prepared: Prepared, user: str | None) -> int:
     """The code of a user id; without one, of a user with a median history."""
     users = prepared.dataset.interactions.users
@@ -294,9 +301,7 @@ def _figure(
         draw_items(panel, place_I2, kind_I)
         said = [metric_text(one) for one in (train, held_out)]
         panel.set_title(f"{run.name}\nAUC train {said[0]}, held out {said[1]}", fontsize=11)
-        across, up = PROJECTIONS[projection].axes
-        panel.set_xlabel(across)
-        panel.set_ylabel(up)
+        label_axes(panel, projection)
     legend_outside(figure, panels[0])
     figure.suptitle(title, fontsize=12)
     caption(

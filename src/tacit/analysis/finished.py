@@ -94,8 +94,10 @@ class FinishedRun:
         return Scorer(self.algorithm, kept, train=train)
 
 
-def finished_runs(folders: Sequence[str | Path]) -> list[FinishedRun]:
-    """The runs in some folders, each under a name of its own.
+def finished_runs(
+    folders: Sequence[str | Path], names: Sequence[str] | None = None
+) -> list[FinishedRun]:
+    """The runs in some folders, each under a name of its own: one of `names`, or what it runs.
 
     >>> finished_runs(["nowhere"])
     Traceback (most recent call last):
@@ -105,7 +107,11 @@ def finished_runs(folders: Sequence[str | Path]) -> list[FinishedRun]:
     files = [RunFolder(Path(folder)) for folder in folders]
     if len({one.path.resolve() for one in files}) < len(files):
         raise TacitError("The same run folder is given twice; give each one once.")
+    if names is not None and (len(names) != len(files) or len(set(names)) < len(names)):
+        raise TacitError(f"{len(names)} names for {len(files)} runs; give each one of its own.")
     found = [(one, one.experiment(), one.record()) for one in files]
+    if names is not None:
+        return [FinishedRun(name, *one) for name, one in zip(names, found, strict=True)]
     labels = [experiment.label for _, experiment, _ in found]
     short = [f"{label} ({one.path.name})" for label, one in zip(labels, files, strict=True)]
     long = [f"{label} ({one.path})" for label, one in zip(labels, files, strict=True)]

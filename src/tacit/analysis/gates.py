@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from tacit.analysis.finding import Column, Finding, Table, change, word
 from tacit.analysis.finished import FinishedRun, require_alike
@@ -116,8 +117,10 @@ def _histogram(
         panel.axvline(float(value_U[user_G].mean()), color=colour(place), linestyle="--")
     panel.set_xlabel("mean gate of a user")
     panel.set_ylabel("users")
+    # gates at the released rate differ in the sixth digit: long labels, so few of them
+    panel.xaxis.set_major_locator(MaxNLocator(nbins=4))
     panel.ticklabel_format(axis="x", useOffset=False)
-    panel.tick_params(axis="x", rotation=30)
+    panel.tick_params(axis="x", rotation=20)
 
 
 # FedRKG's gates: how much of the global table different users let in.

@@ -8,7 +8,14 @@ import numpy as np
 import torch
 
 from tacit import streams
-from tacit.analysis.embeddings import PROJECTIONS, auc, draw_items, item_kinds, user_code
+from tacit.analysis.embeddings import (
+    PROJECTIONS,
+    auc,
+    draw_items,
+    item_kinds,
+    label_axes,
+    user_code,
+)
 from tacit.analysis.finding import Column, Finding, Table, word
 from tacit.analysis.finished import FinishedRun
 from tacit.engines.explain import fused
@@ -53,9 +60,7 @@ def modalities(
         draw_items(panel, place_I2, kind_I)
         said = f"user's AUC {metric_text(own[space])}, mean {metric_text(everybody[space])}"
         panel.set_title(f"{space}\n{said}", fontsize=11)
-        across, up = PROJECTIONS[projection].axes
-        panel.set_xlabel(across)
-        panel.set_ylabel(up)
+        label_axes(panel, projection)
     legend_outside(figure, panels[0])
     figure.suptitle(title, fontsize=12)
     caption(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from tacit import streams
 from tacit.analysis.embeddings import auc
@@ -139,6 +140,8 @@ def separation(value_U: np.ndarray, by_text_U: np.ndarray, seed: int = 0) -> Sep
 
 # Router weights against activity, deviations by group, weights of inputs, and the truth.
 
+LEAST_SHOWN = 0.05  # how far an axis of deviations goes at least
+
 FIRST_INPUT = 3  # inputs have other colours than the first views
 
 
@@ -217,6 +220,9 @@ def _deviations(panel: Axes, one: UserWeights, members: Mapping[str, np.ndarray]
     _bars(panel, one.views, means, 0)
     apart = [float(one.deviation_U[user_G].mean()) for user_G in members.values()]
     panel.plot(apart, range(len(apart)), "D", color="#202020", markersize=5, label="mean deviation")
+    low, high = panel.get_xlim()  # rounding errors are not drawn as if they were differences
+    panel.set_xlim(min(low, -LEAST_SHOWN), max(high, LEAST_SHOWN))
+    panel.xaxis.set_major_locator(MaxNLocator(nbins=5))
     panel.set_xlabel("weight minus that of the mean user")
     panel.set_title("deviation by group", fontsize=11, loc="left")
     _legend(panel, len(one.views) + 1)

@@ -14,7 +14,8 @@ from tacit.core.algorithm import Algorithm, Exchange
 from tacit.core.capabilities import is_ground
 from tacit.core.method import Method
 from tacit.core.types import Task
-from tacit.data.sampling import DrawnNegatives, Sampling
+from tacit.data.replay import DrawnNegatives
+from tacit.data.sampling import Sampling
 from tacit.data.split import distinct
 from tacit.data.views import HeldOut, Lists, Split, TrainView
 from tacit.evaluation.metrics import metric

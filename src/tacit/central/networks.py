@@ -1,31 +1,52 @@
-"""Perceptrons with batch norms, as functions over named tensors; for content beside factors."""
+"""Layers, dropout and perceptrons with batch norms, as functions over named tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import batch_norm
 
-from tacit.central.pairs import first_table_rows
+from tacit.central.training import drawn
 from tacit.core.types import Initializer, Params
 
-_NOBODY = np.zeros(1, dtype=np.uint64)
 _EPSILON = 1e-3  # of a batch norm, as in the released code of this family
 
 
-def drawn(declared: dict[str, Initializer], seed: int, dtype: torch.dtype) -> Params:
-    """First values of parameters that belong to nobody.
+# How matrices begin.
 
-    >>> drawn({"w": Initializer((2,))}, 0, torch.float32)["w"].tolist()
-    [0.0, 0.0]
+
+def glorot(rows: int, columns: int) -> Initializer:
+    """A matrix that begins with Glorot's uniform initializer.
+
+    >>> glorot(2, 4).scale
+    1.0
     """
+    return Initializer((rows, columns), "uniform", (6 / (rows + columns)) ** 0.5)
+
+
+def row_of(table: Initializer) -> Initializer:
+    """One row of a table, as it would begin in the whole.
+
+    >>> row_of(glorot(2, 4)).shape, row_of(glorot(2, 4)).scale
+    ((4,), 1.0)
+    """
+    return replace(table, shape=table.shape[1:])
+
+
+def layer(name: str, inputs: int, outputs: int) -> dict[str, Initializer]:
+    """Weights and biases of a linear layer, uniform within the root of one over its inputs.
+
+    >>> [init.scale for init in layer("gate", 4, 2).values()]
+    [0.5, 0.5]
+    """
+    within = (1 / inputs) ** 0.5
     return {
-        name: first_table_rows(init, name, seed, _NOBODY, dtype)[0]
-        for name, init in declared.items()
+        f"{name}.w": Initializer((inputs, outputs), "uniform", within),
+        f"{name}.b": Initializer((outputs,), "uniform", within),
     }
 
 
@@ -36,27 +57,35 @@ def linear(name: str, width: int, out: int, scale: float | None) -> dict[str, In
     >>> linear("a", 2, 4, None)["a.w"].scale
     1.0
     """
-    weight = Initializer((width, out), "uniform", (6 / (width + out)) ** 0.5)
+    weight = glorot(width, out)
     if scale is not None:
         weight = Initializer((width, out), "normal", scale)
     return {f"{name}.w": weight, f"{name}.b": Initializer((out,))}
 
 
+# What they do.
+
+
 def through(p: Params, name: str, value: Tensor) -> Tensor:
-    """A value after a linear layer."""
+    """A value after a linear layer.
+
+    >>> p = {"gate.w": torch.eye(1), "gate.b": torch.ones(1)}
+    >>> through(p, "gate", torch.tensor([[2.0]])).item()
+    3.0
+    """
     return value @ p[f"{name}.w"] + p[f"{name}.b"]
 
 
 def dropped(value: Tensor, rate: float, generator: np.random.Generator) -> Tensor:
     """Entries are left out at a rate, and what stays is scaled so that its mean is kept.
 
-    >>> dropped(torch.ones(2), 0.0, np.random.default_rng(0)).tolist()
-    [1.0, 1.0]
+    >>> sorted(dropped(torch.ones(1, 50), 0.5, np.random.default_rng(0)).unique().tolist())
+    [0.0, 2.0]
     """
     if rate == 0:
         return value
-    kept = generator.random(value.shape, dtype=np.float32) >= rate
-    return value * torch.from_numpy(kept).to(value.dtype) / (1 - rate)
+    kept = torch.from_numpy(generator.random(value.shape, dtype=np.float32) >= rate)
+    return value * kept.to(value.device, value.dtype) / (1 - rate)
 
 
 def half_squares(p: Params, names: tuple[str, ...]) -> Tensor:

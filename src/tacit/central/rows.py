@@ -1,10 +1,9 @@
-"""Tables with optimizer state beside them; compiled steps of rows; one epoch of matrix
-factorisation.
-"""
+"""Tables with optimizer state beside them, and compiled steps of the rows that a batch reads."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,18 +13,16 @@ from tacit.core.capabilities import stacked_optimizer_state, steps_entrywise, wr
 from tacit.core.optim import Optimiser
 from tacit.core.types import Params
 
-# Tables and the moments beside them; compiled steps of the rows that a batch reads.
-
 # Reassociation lets the loops vectorise; NaN and infinity keep their meaning.
 FAST = {"contract", "arcp", "nsz", "reassoc"}
 
 
-def with_row_moments(tables: Params, optimiser: Optimiser) -> Params:
-    """The tables with moments at zero beside them, as "table/state"; steps are counted by row.
+def with_row_state(tables: Params, optimiser: Optimiser) -> Params:
+    """The tables with optimizer state beside them, as "table/state"; steps are counted by row.
 
     >>> import torch
     >>> from tacit.core.optim import Adam
-    >>> sorted(with_row_moments({"items": torch.ones(3, 2)}, Adam()))
+    >>> sorted(with_row_state({"items": torch.ones(3, 2)}, Adam()))
     ['items', 'items/first', 'items/second', 'items/steps']
     """
     full = dict(tables)
@@ -35,6 +32,30 @@ def with_row_moments(tables: Params, optimiser: Optimiser) -> Params:
             for key, start in stacked_optimizer_state(optimiser, value).items()
         }
     return full
+
+
+class Table(NamedTuple):
+    """A table as kernels take it: values, and Adam's state of each row, empty for plain descent."""
+
+    values: np.ndarray
+    first: np.ndarray
+    second: np.ndarray
+    steps: np.ndarray
+
+    @classmethod
+    def empty(cls, dtype: np.dtype) -> Table:
+        """One without rows, for what a model does not have."""
+        nothing = np.empty((0, 0), dtype)
+        return cls(nothing, nothing, nothing, nothing.ravel())
+
+
+class Step(NamedTuple):
+    """A step as kernels take it; `constants` are rate, weight decay and epsilon."""
+
+    adam: bool
+    beta1: float
+    beta2: float
+    constants: np.ndarray
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +73,10 @@ class StepRule:
     beta2: float
     constants: np.ndarray  # rate, weight decay, epsilon
     other: Optimiser | None = None
+
+    @property
+    def step(self) -> Step:
+        return Step(self.adam, self.beta1, self.beta2, self.constants)
 
     @classmethod
     def of(cls, optimiser: Optimiser, rate: float, dtype: type) -> StepRule:
@@ -72,15 +97,13 @@ def is_written_down(optimiser: Optimiser) -> bool:
     return StepRule.of(optimiser, 0.0, np.float32).other is None
 
 
-def arrays_of(
-    parameters: Params, name: str
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """A table and its moments (empty where the optimiser has none), sharing the tensors' memory."""
-    table = parameters[name].numpy()
+def table_of(parameters: Params, name: str) -> Table:
+    """A table with its state, sharing the tensors' memory."""
+    values = parameters[name].numpy()
     if f"{name}/first" not in parameters:
-        return table, table[:0], table[:0], table[:0, 0]
+        return Table(values, values[:0], values[:0], values[:0, 0])
     first, second, steps = (parameters[f"{name}/{key}"] for key in ("first", "second", "steps"))
-    return table, first.numpy(), second.numpy(), steps.numpy()
+    return Table(values, first.numpy(), second.numpy(), steps.numpy())
 
 
 def step_rows(
@@ -88,8 +111,8 @@ def step_rows(
 ) -> None:
     """One step of a table, in place, from a gradient for each sample and the row it read.
 
-    Gradients of the same row are added up first. Rows that nobody read stay, and so do their
-    moments and counts.
+    Gradients of the same row are added up first. Rows that nobody read stay, and so does their
+    optimizer state.
 
     >>> import torch
     >>> from tacit.core.optim import Sgd
@@ -104,15 +127,7 @@ def step_rows(
             parameters, name, row_N, gradient_ND, step_rule.other, float(step_rule.constants[0])
         )
         return
-    step_samples(
-        *arrays_of(parameters, name),
-        row_N,
-        gradient_ND,
-        step_rule.adam,
-        step_rule.beta1,
-        step_rule.beta2,
-        step_rule.constants,
-    )
+    step_samples(table_of(parameters, name), row_N, gradient_ND, step_rule.step)
 
 
 def _step_as_asked(
@@ -146,13 +161,14 @@ def _step_as_asked(
 # Put into its callers: a call would be optimised twice, and differently in a process that compiles
 # than in one that loads from the cache; their last bits would differ.
 @compiled(fastmath=FAST, error_model="numpy", inline="always")
-def step_samples(  # type: ignore[no-untyped-def]
-    table, first, second, steps, row_N, gradient_ND, adam, beta1, beta2, constants
-):
-    width = table.shape[1]
+def step_samples(table, row_N, gradient_ND, step):  # type: ignore[no-untyped-def]
+    """One step of a table in place; gradients of the same row are added up in their order."""
+    values, first, second, steps = table
+    adam, beta1, beta2, constants = step
+    width = values.shape[1]
     rate, weight_decay, epsilon = constants[0], constants[1], constants[2]
-    total = np.empty(width, table.dtype)
-    numbers = np.empty(6, table.dtype)  # of the tables' own kind: numba would go on in float64
+    total = np.empty(width, values.dtype)
+    numbers = np.empty(6, values.dtype)  # of the tables' own kind: numba would go on in float64
     numbers[0], numbers[1], numbers[2], numbers[3] = beta1, 1.0 - beta1, beta2, 1.0 - beta2
     keep1, take1, keep2, take2 = numbers[0], numbers[1], numbers[2], numbers[3]
     order = np.argsort(row_N, kind="mergesort")
@@ -169,7 +185,7 @@ def step_samples(  # type: ignore[no-untyped-def]
                 total[d] += gradient[d]
             end += 1
         begin = end
-        value = table[row]
+        value = values[row]
         for d in range(width):
             total[d] += weight_decay * value[d]
         if not adam:
@@ -186,84 +202,3 @@ def step_samples(  # type: ignore[no-untyped-def]
             second_D[d] = keep2 * second_D[d] + take2 * total[d] * total[d]
             spread = np.sqrt(second_D[d] / share2)
             value[d] -= rate * (first_D[d] / share1) / (spread + epsilon)
-
-
-# One epoch of matrix factorisation, compiled: gradients by hand, lazy rows.
-
-
-@compiled(fastmath=FAST, error_model="numpy", inline="always")
-def _dot(a, b, n):  # type: ignore[no-untyped-def]
-    total = a[0] * b[0]
-    for d in range(1, n):
-        total += a[d] * b[d]
-    return total
-
-
-@compiled(fastmath=FAST, error_model="numpy")
-def mf_epoch(  # type: ignore[no-untyped-def]
-    users,
-    users_first,
-    users_second,
-    users_steps,
-    items,
-    items_first,
-    items_second,
-    items_steps,
-    user_N,
-    item_N,
-    label_N,
-    batch,
-    adam,
-    beta1,
-    beta2,
-    constants,
-):
-    """All batches in place; returns the sum of the losses.
-
-    The loss of a sample is softplus(z) - y z with z = p·q. Its slope s = sigmoid(z) - y, divided by
-    the size of the batch, gives s q for the user's row and s p for the item's.
-    """
-    width = users.shape[1]
-    user_gradient = np.empty((batch, width), users.dtype)
-    item_gradient = np.empty((batch, width), users.dtype)
-    slope = np.empty(1, users.dtype)
-    loss = 0.0
-    for low in range(0, len(item_N), batch):
-        size = min(batch, len(item_N) - low)
-        for t in range(size):
-            user, item = users[user_N[low + t]], items[item_N[low + t]]
-            logit = np.float64(_dot(user, item, width))
-            label = np.float64(label_N[low + t])
-            decay = np.exp(-abs(logit))  # never overflows
-            loss += max(logit, 0.0) + np.log1p(decay) - label * logit
-            probability = (1.0 if logit >= 0 else decay) / (1.0 + decay)
-            slope[0] = (probability - label) / size
-            scale = slope[0]
-            for d in range(width):
-                user_gradient[t, d] = scale * item[d]
-                item_gradient[t, d] = scale * user[d]
-        step_samples(
-            users,
-            users_first,
-            users_second,
-            users_steps,
-            user_N[low : low + size],
-            user_gradient,
-            adam,
-            beta1,
-            beta2,
-            constants,
-        )
-        step_samples(
-            items,
-            items_first,
-            items_second,
-            items_steps,
-            item_N[low : low + size],
-            item_gradient,
-            adam,
-            beta1,
-            beta2,
-            constants,
-        )
-    return loss

@@ -15,10 +15,11 @@ order there, and the last bits may differ.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal, get_args
+from functools import partial
+from typing import ClassVar, Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -27,9 +28,16 @@ from torch.nn.functional import cross_entropy, softplus
 from torch.utils.checkpoint import checkpoint
 
 from tacit import streams
-from tacit.central.pairs import draw_unshuffled, first_table_rows
-from tacit.core.central import TrainedCentralMethod
-from tacit.core.optim import Adam, Sgd, stepped, with_fresh_moments, without_moments
+from tacit.central.samples import draw_unshuffled
+from tacit.central.training import (
+    DenseModel,
+    Epoch,
+    Slope,
+    by_autograd,
+    drawn,
+    require_at_least_one,
+)
+from tacit.core.optim import Adam, Sgd, without_optimizer_state
 from tacit.core.types import Initializer, Params
 from tacit.data.sampling import Sampling
 from tacit.data.views import Histories, History, TrainView
@@ -75,6 +83,11 @@ class Windows:
 
     def __len__(self) -> int:
         return len(self.user_W)
+
+    @property
+    def losses(self) -> int:
+        """How many places there are."""
+        return int(self.size_W.sum())
 
     def take(self, index_B: np.ndarray) -> Windows:
         """Some of the windows, in the order in which they are named."""
@@ -265,12 +278,21 @@ def in_batch_loss(
 # What networks that read histories have in common.
 
 ITEM_TABLE, ITEM_BIAS = "items", "bias"
-_NOBODY = np.zeros(1, dtype=np.uint64)
 _READ_AT_ONCE = 256  # histories that are scored together
 
 
+class Laid(NamedTuple):
+    """A batch as it is read: items, dropout, and what should come next at each place."""
+
+    read: Read
+    dropout: Dropout
+    target_BL: Tensor
+    negative_BL: Tensor
+    places: int  # that are no padding
+
+
 @dataclass(frozen=True)
-class SequenceModel(TrainedCentralMethod, ABC):
+class SequenceModel(DenseModel[Windows]):
     """A network over ordered histories; a subclass declares its parameters and its states.
 
     `loss` is `bce` (the next item against one that the user does not have, drawn anew in every
@@ -289,9 +311,7 @@ class SequenceModel(TrainedCentralMethod, ABC):
     optimiser: Adam | Sgd = Adam(lifetime="persistent")
 
     def __post_init__(self) -> None:
-        for name, value in (("dim", self.dim), ("length", self.length), ("batch", self.batch)):
-            if value < 1:
-                raise TacitError(f"{name} is {value}; it must be at least 1.")
+        require_at_least_one(self, "dim", "length", "batch")
         if not 0 <= self.dropout < 1:
             raise TacitError(f"dropout is {self.dropout}; it must be at least 0 and below 1.")
         if self.loss not in get_args(Loss):
@@ -314,46 +334,36 @@ class SequenceModel(TrainedCentralMethod, ABC):
         """What `draw_negatives` draws; the other losses draw nothing."""
         return Sampling(negatives=1) if self.loss == "bce" else None
 
-    def start(self, train: TrainView, seed: int, dtype: torch.dtype = torch.float32) -> Params:
-        values = {
-            name: first_table_rows(init, name, seed, _NOBODY, dtype)[0]
-            for name, init in self.parameters(train.n_items).items()
-        }
-        return with_fresh_moments(values, self.optimiser)
+    def first_values(self, train: TrainView, seed: int, dtype: torch.dtype) -> Params:
+        return drawn(self.parameters(train.n_items), seed, dtype)
 
-    def epoch(
-        self, parameters: Params, train: TrainView, seed: int, number: int
-    ) -> tuple[Params, float]:
-        parameters = dict(parameters)
-        if self.optimiser.lifetime == "round":
-            parameters = with_fresh_moments(without_moments(parameters), self.optimiser)
+    def draw(self, train: TrainView, seed: int, number: int) -> Windows:
+        windows = Windows.of(train.histories, self.length, whole=self.whole)
+        generator = streams.numpy_generator(seed, streams.SHUFFLE, number)
+        return windows.take(generator.permutation(len(windows)))
+
+    def slopes(self, parameters: Params, samples: Windows, epoch: Epoch) -> Iterator[Slope]:
+        train, seed, number = epoch.train, epoch.seed, epoch.number
         histories, device = train.histories, parameters[ITEM_TABLE].device
-        windows = Windows.of(histories, self.length, whole=self.whole)
         key_U = dropout_keys(train, seed, number) if self.dropout else np.zeros(train.n_users, int)
         negative_N = draw_negatives(train, self.sampling, seed=seed, number=number)
-        order_W = streams.numpy_generator(seed, streams.SHUFFLE, number).permutation(len(windows))
-        rate = self.optimiser.rate_at(number, train.n_items)
-        total = torch.zeros((), dtype=torch.float64, device=device)
-        for low in range(0, len(windows), self.batch):
-            some = windows.take(order_W[low : low + self.batch])
+        for low in range(0, len(samples), self.batch):
+            some = samples.take(np.arange(low, min(low + self.batch, len(samples))))
             read = some.read(histories, device)
             key_B = torch.from_numpy(key_U[some.user_W]).to(device)
             dropout = Dropout(self.dropout, key_B, read.from_end_BL + read.after_B[:, None])
-            moving = {
-                name: value.detach().requires_grad_()
-                for name, value in without_moments(parameters).items()
-            }
-            state_BLD = self.states(moving, read, dropout)
             target_BL = some.laid_out(histories.items.item_N, 1, device)
             negative_BL = some.laid_out(negative_N, 1, device)
-            loss = self.batch_loss(moving, state_BLD, target_BL, negative_BL, read.real_BL)
-            mean = loss / int(some.size_W.sum())
-            gradients = torch.autograd.grad(mean, list(moving.values()), materialize_grads=True)
-            slope = dict(zip(moving, gradients, strict=True))
-            parameters = stepped(parameters, slope, self.optimiser, rate)
-            total += loss.detach()
-        places = int(windows.size_W.sum())
-        return parameters, total.item() / places if places else float("nan")
+            laid = Laid(read, dropout, target_BL, negative_BL, some.losses)
+            yield partial(self._slope_of, laid)
+
+    def _slope_of(self, laid: Laid, p: Params) -> tuple[Tensor, Params]:
+        def loss(p: Params) -> Tensor:
+            state_BLD = self.states(p, laid.read, laid.dropout)
+            real_BL = laid.read.real_BL
+            return self.batch_loss(p, state_BLD, laid.target_BL, laid.negative_BL, real_BL)
+
+        return by_autograd(p, loss, divisor=laid.places)
 
     def batch_loss(
         self, p: Params, state_BLD: Tensor, target_BL: Tensor, negative_BL: Tensor, real_BL: Tensor
@@ -373,7 +383,7 @@ class SequenceModel(TrainedCentralMethod, ABC):
     ) -> np.ndarray:
         """(B, I) logits of histories, whoever has them; an empty history scores all items alike, or
         by their biases."""
-        p = without_moments(parameters)
+        p = without_optimizer_state(parameters)
         outputs = Outputs(p[ITEM_TABLE], p.get(ITEM_BIAS))
         blocks = []
         for low in range(0, len(histories), _READ_AT_ONCE):

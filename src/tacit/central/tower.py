@@ -5,14 +5,16 @@ compiled.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.central.pairs import TOWER, PairModel, PairSamples
-from tacit.central.rows import FAST, StepRule, arrays_of, is_written_down, step_samples
+from tacit.central.pairs import PairModel
+from tacit.central.rows import FAST, StepRule, Table, is_written_down, step_samples, table_of
+from tacit.central.samples import PairSamples
+from tacit.central.training import TOWER
 from tacit.compiled import compiled
 from tacit.core.capabilities import defines
 from tacit.core.types import Params
@@ -103,26 +105,24 @@ def backward(  # type: ignore[no-untyped-def]
 # both as one. Where a chunk has fewer pairs, what is left in the other lanes has no slope.
 
 
-@compiled(fastmath=FAST, error_model="numpy")
-def tower_epoch(  # type: ignore[no-untyped-def]
-    tower,
-    users,
-    items,
-    product_users,
-    product_items,
-    widths,
-    user_N,
-    item_N,
-    label_N,
-    batch,
-    step_rule,
-):
-    """All batches in place; returns the sum of the losses.
-
-    A table is a tuple: values, first and second moments, steps. `tower` has one row: weights and
-    biases of the hidden layers, then the weights of [products; last hidden layer], then a bias.
-    `widths` begins with that of [user; item]. The tables of products may have no columns.
+class TowerTables(NamedTuple):
+    """What an epoch moves. `tower` has one row: weights and biases of the hidden layers, then the
+    weights of [products; last hidden layer], then a bias. Tables of products may have no columns.
     """
+
+    tower: Table
+    users: Table
+    items: Table
+    product_users: Table
+    product_items: Table
+
+
+@compiled(fastmath=FAST, error_model="numpy")
+def tower_epoch(tables, widths, samples, batch, step):  # type: ignore[no-untyped-def]
+    """All batches in place; returns the sum of the losses. `tables` are `TowerTables`, and `widths`
+    begins with that of [user; item]."""
+    tower, users, items, product_users, product_items = tables
+    user_N, item_N, label_N = samples
     kind, dim, n_products = users[0].dtype, users[0].shape[1], product_users[0].shape[1]
     units = np.zeros((widths.sum() + n_products, LANES), kind)
     slopes = np.zeros_like(units)
@@ -133,10 +133,8 @@ def tower_epoch(  # type: ignore[no-untyped-def]
     product_item_slope = np.empty((most, n_products), kind)
     n_ends = n_products + widths[-1]
     ends, ends_slope = units[-n_ends:], slopes[-n_ends:]
-    tables = (tower, users, items, product_users, product_items)
     row_N = (np.zeros(1, np.int64), user_N, item_N, user_N, item_N)
     table_slopes = (tower_slope, user_slope, item_slope, product_user_slope, product_item_slope)
-    adam, beta1, beta2, constants = step_rule
     loss = 0.0
     for low in range(0, len(item_N), batch):
         high = min(low + batch, len(item_N))
@@ -157,20 +155,9 @@ def tower_epoch(  # type: ignore[no-untyped-def]
                 _product_slopes(product_items[0], what_B, ends_slope, product_user_slope[chunk])
                 _product_slopes(product_users[0], who_B, ends_slope, product_item_slope[chunk])
         for number in range(len(tables)):
-            values, first, second, steps = tables[number]
-            if values.shape[1]:
-                step_samples(
-                    values,
-                    first,
-                    second,
-                    steps,
-                    row_N[number][low:high] if number else row_N[0],
-                    table_slopes[number],
-                    adam,
-                    beta1,
-                    beta2,
-                    constants,
-                )
+            if tables[number].values.shape[1]:
+                rows = row_N[number][low:high] if number else row_N[0]
+                step_samples(tables[number], rows, table_slopes[number], step)
     return loss
 
 
@@ -333,32 +320,20 @@ class TowerModel(PairModel):
         """What `PairModel.descend` does, with gradients by hand."""
         if self.kernel is None:
             return super().descend(parameters, samples, step_rule)
-        users, items = (arrays_of(parameters, name) for name in self.PERCEPTRON)
-        nothing = np.empty((0, 0), users[0].dtype)
-        product_users = product_items = (nothing, nothing, nothing, nothing.ravel())
+        users, items = (table_of(parameters, name) for name in self.PERCEPTRON)
+        product_users = product_items = Table.empty(users.values.dtype)
         if self.PRODUCTS is not None:
-            product_users, product_items = (arrays_of(parameters, name) for name in self.PRODUCTS)
-        return float(
-            tower_epoch(
-                arrays_of(parameters, TOWER),
-                users,
-                items,
-                product_users,
-                product_items,
-                np.array([2 * self.dim, *self.layers]),
-                samples.user_N,
-                samples.item_N,
-                samples.label_N,
-                self.batch,
-                (step_rule.adam, step_rule.beta1, step_rule.beta2, step_rule.constants),
-            )
-        )
+            product_users, product_items = (table_of(parameters, name) for name in self.PRODUCTS)
+        tower = table_of(parameters, TOWER)
+        tables = TowerTables(tower, users, items, product_users, product_items)
+        widths = np.array([2 * self.dim, *self.layers])
+        return float(tower_epoch(tables, widths, samples.arrays, self.batch, step_rule.step))
 
     def score_rows(self, parameters: Params, rows: Params) -> np.ndarray:
         """(B, I) logits of B users given by their rows; each half of the first layer once."""
         if not self.is_tower:
             return super().score_rows(parameters, rows)
-        p = self._unpacked({TOWER: parameters[TOWER]})
+        p = self.unpacked({TOWER: parameters[TOWER]})
         user, items = rows[self.PERCEPTRON[0]], parameters[self.PERCEPTRON[1]]
         user_BJ = user @ p["mlp.w0"][: self.dim] + p["mlp.b0"]
         item_JI = _in_lanes(items @ p["mlp.w0"][self.dim :])

@@ -50,7 +50,7 @@ def analyse(
     flags = options.given(user=user, projection=projection, metric=metric, ranking=ranking, n=n)
     ready_to_compute()
     finding, files = analyse_runs(
-        name, runs, out, threads=cores(), callbacks=Bar(), warn=warn, **flags
+        name, runs, out, names=None, threads=cores(), callbacks=Bar(), warn=warn, **flags
     )
     if as_json:
         tables = {table.name: table.records() for table in (*finding.tables, *finding.unprinted)}

@@ -105,11 +105,17 @@ def _empty(settings: Settings, experiment: Experiment, catalogue: Path) -> Plan:
 
 @app.command("up")
 def up(folder: Folder) -> None:
-    """Start the SuperLink and all nodes on this machine, with TLS and authentication."""
+    """Start the SuperLink and all nodes on this machine, with TLS and authentication.
+
+    Where some of them still run, those that have ended are started again. A SuperLink notices
+    within a minute that a node was killed, which is waited for.
+    """
     from tacit.deployment.processes import Processes
 
     project = _project(folder)
-    Processes(project).up()
+    started = Processes(project).up()
+    if len(started) <= len(project.nodes):
+        say(f"again     {', '.join(started)}; the rest was up")
     say(f"up        SuperLink at {project.settings.address}, {len(project.nodes)} nodes")
     say(f"train     FLWR_HOME={project.flower_home} flwr run {project.folder}")
     say(f"stop      tacit deploy down {folder}")

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.table import Table
 
-    from tacit.experiment.record import Privacy, RunRecord
+    from tacit.experiment.record import RunRecord
+    from tacit.experiment.record_parts import Privacy
 
 
 # Where commands write: results to stdout, everything else to stderr.

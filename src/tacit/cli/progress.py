@@ -24,6 +24,33 @@ if TYPE_CHECKING:
 LINE_SECONDS = 10.0
 
 
+def _shown(label: str, total: int, *, numbers: bool = False) -> Progress | None:
+    """A bar on a terminal, perhaps with numbers beside it; None elsewhere."""
+    if not sys.stderr.isatty():
+        return None
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    progress = Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        MofNCompleteColumn(),
+        *([TextColumn("{task.fields[numbers]}", markup=False)] if numbers else []),
+        TimeRemainingColumn(),
+        console=Console(stderr=True),
+        transient=True,
+    )
+    progress.add_task(label, total=total, numbers="")
+    progress.start()
+    return progress
+
+
 class ItemsBar:
     """Items done and the time that is left; `unit` is what they are called."""
 
@@ -36,26 +63,7 @@ class ItemsBar:
     def begin(self, label: str, total: int) -> None:
         self.label, self.total, self.done = label, total, 0
         self.said_at = time.monotonic()
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                Progress,
-                TextColumn,
-                TimeRemainingColumn,
-            )
-
-            self.progress = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=20),
-                MofNCompleteColumn(),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self.progress.add_task(label, total=total)
-            self.progress.start()
+        self.progress = _shown(label, total)
 
     def advance(self, done: int) -> None:
         self.done = done
@@ -93,27 +101,7 @@ class Bar(Callback):
         self.label = printable(f"{experiment.label}, seed {experiment.seed}")
         self.rounds = rounds
         self.said_at = time.monotonic()
-        if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import (
-                BarColumn,
-                MofNCompleteColumn,
-                Progress,
-                TextColumn,
-                TimeRemainingColumn,
-            )
-
-            self.progress = Progress(
-                TextColumn("{task.description}", markup=False),
-                BarColumn(bar_width=20),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[numbers]}", markup=False),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self.progress.add_task(self.label, total=rounds, numbers="")
-            self.progress.start()
+        self.progress = _shown(self.label, rounds, numbers=True)
 
     def validation(self, found: Validation) -> None:
         self.found = found

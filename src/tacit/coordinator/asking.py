@@ -100,3 +100,13 @@ class Asking:
             self._admission.close()
         members = self._admission.roster.members
         return {one.name: admitted[one.name] for one in members if one.name in admitted}
+
+    def require_quorum(self, answered: int, asked: int) -> None:
+        """Enough answers, of those who were asked and have something to train on."""
+        idle = sum(said == "no data" for _, said in self.said_no)
+        needed = max(1, math.ceil(self._rules.quorum * (asked - idle) - 1e-9))
+        if answered < needed:
+            raise GivenUpError(
+                f"Only {answered} of {asked} nodes answered in time and {needed} are needed; the "
+                "exchange is given up."
+            )

@@ -56,7 +56,7 @@ def gathered_hits(
 ) -> Hits:
     """What these nodes tell of one part, ranked with these parameters."""
     ranking, names = planned.for_ranking(shared), hit_names(planned.experiment)
-    if planned.rules.secure is not None:
+    if planned.rules.masks:
         bound = hits_bound(len(names), 1)
         try:
             opened = masked.opened(moment, "hits", len(names) + 1, everyone, ranking, bound)

@@ -75,8 +75,8 @@ class PlannedRun:
         return self._rounds(self.algorithm)
 
     def _require_crowd(self) -> None:
-        """Secure sums need enough nodes in every round."""
-        if self.rules.secure is not None:
+        """Secure sums need enough nodes in every round; aggregators see to their own."""
+        if self.rules.secure is not None and self.rules.masks:
             fewest, invited = self.rules.secure.fewest, self.least_invited()
             if not 2 <= fewest <= invited:
                 raise TacitError(

@@ -31,17 +31,15 @@ from tacit.coordinator.hits import PARTS, Part, gathered_hits
 from tacit.coordinator.masked import MaskedSums
 from tacit.coordinator.memory import Transport
 from tacit.coordinator.new_items import with_new_items
+from tacit.coordinator.plain import PlainSums
 from tacit.coordinator.planned import PlannedRun
 from tacit.coordinator.records import Kind, RecordFile, RoundRecord
-from tacit.coordinator.robust import NodeUpload
 from tacit.coordinator.roster import Member, Roster
 from tacit.coordinator.rules import Offer, Outcome, Rules
 from tacit.coordinator.secure import GivenUpSumError, SecureSums
 from tacit.coordinator.tables import made_from_tables
 from tacit.core.algorithm import TRAIN, Algorithm, Exchange, Total
-from tacit.core.types import OWN_ITEMS
 from tacit.engines.cold import ColdServer
-from tacit.engines.layout import VectorLayout
 from tacit.engines.round import server_step, train_on_views
 from tacit.engines.state import State, initial_state
 from tacit.errors import TacitError
@@ -56,7 +54,6 @@ from tacit.wire.messages import (
     Give,
     Moment,
     Play,
-    Played,
     Received,
     RunPlan,
     Summed,
@@ -95,12 +92,14 @@ class Coordinator:
         self.checkpoint = Checkpoint(self.folder / "checkpoint")
         self.records = RecordFile(self.folder / "rounds.jsonl")
         self._steps = 0
+        self._silent: set[str] = set()  # who was sent the catalogue and has not confirmed it
         make_folder(self.folder)
         self._restore()
         progress = self.progress
         counts: dict[Summed, dict[str, int]] = {"update": progress.releases, "hits": progress.hits}
         self.sums = SecureSums(self.folder / "sum", roster, counts, progress.noise)
         self.masked = MaskedSums(self.planned, self.asking, self.admission, self.sums)
+        self.plain = PlainSums(self.planned, self.asking)
 
     def _generator(self) -> ColdServer | None:
         composed = self.algorithm.composition
@@ -201,7 +200,7 @@ class Coordinator:
             else:
                 total = go(self.algorithm)
             clients = total.clients
-            if self._reads_tables(exchange):
+            if self.plain.reads_tables(exchange):
                 known = (tables, self.experiment.seed, number)
                 self.server.shared, given = made_from_tables(
                     self.algorithm, self.server.shared, *known
@@ -210,9 +209,7 @@ class Coordinator:
         except (GivenUpError, GivenUpSumError) as error:
             given_up = str(error)
             self.progress.given_up += 1
-        strangers = {name for name, said in self.asking.said_no if said == "unknown run"}
-        informed = [name for name in self.progress.informed if name not in strangers]
-        self.progress.informed = informed
+        self._note_informed(heard)
         self._record(
             "exchange",
             number,
@@ -225,9 +222,6 @@ class Coordinator:
         )
         if given:
             self._give(moment, given)
-
-    def _reads_tables(self, exchange: Exchange) -> bool:
-        return exchange.name == TRAIN and self.algorithm.reads_tables is not None
 
     def _give(self, moment: Moment, given: Mapping[str, Arrays]) -> None:
         """Send each node what was made for its person."""
@@ -259,58 +253,18 @@ class Coordinator:
     ) -> Total:
         """What arrives in an exchange; `running` is what clients run. Single tables, where the
         server reads those, are put into `tables` by node."""
-        if self.rules.secure is not None and exchange.sends:
+        if self.rules.masks and exchange.sends:
             total, survivors = self.masked.total(
                 exchange, moment, asked, running, self.server.shared
             )
             heard.extend(survivors)
             return total
-        layout = VectorLayout.of(running, exchange)
-        shapes = dict(layout.shapes) if exchange.sends else {}
-        if self._reads_tables(exchange):
-            shapes[OWN_ITEMS] = self.algorithm.private[OWN_ITEMS].shape
-        expected = Expected(
-            Played,
-            moment,
-            shapes=shapes,
-            all_of_them=running.custom is None,
-            number_type=self.experiment.precision,
-            bound=None if self.planned.noise_on_uploads else running.bound,
-            largest_weight=running.largest_weight,
-        )
-        request = Play(moment, self.plan, arrays_of(self.server.shared))
         if exchange.sends and self.planned.noise_on_uploads:
             for one in asked:  # whether or not its answer arrives
                 releases = self.progress.releases
                 releases[one.name] = releases.get(one.name, 0) + 1
-        answers = self.asking.ask({one.name: request for one in asked}, expected)
-        heard.extend(answers)
-        self._require_quorum(len(answers), len(asked))
-        if self._reads_tables(exchange):
-            del shapes[OWN_ITEMS]
-            tables.update({name: one.arrays.pop(OWN_ITEMS) for name, one in answers.items()})
-        uploads = [
-            NodeUpload(one.arrays, one.weight, one.clients)
-            for one in answers.values()
-            if isinstance(one, Played)
-        ]
-        sent = {
-            name: shape for name, shape in shapes.items() if any(name in u.sums for u in uploads)
-        }
-        total = self.rules.rule.total(uploads, {**running.summed(exchange), **sent})
-        if self.planned.noise_on_uploads:
-            total.noised = frozenset(total.sums)
-        return total
-
-    def _require_quorum(self, answered: int, asked: int) -> None:
-        """Enough answers, of those who were asked and have something to train on."""
-        idle = sum(said == "no data" for _, said in self.asking.said_no)
-        needed = max(1, math.ceil(self.rules.quorum * (asked - idle) - 1e-9))
-        if answered < needed:
-            raise GivenUpError(
-                f"Only {answered} of {asked} nodes answered in time and {needed} are needed; the "
-                "exchange is given up."
-            )
+        request = Play(moment, self.plan, arrays_of(self.server.shared))
+        return self.plain.total(exchange, request, asked, running, heard, tables)
 
     def _close(self, number: int) -> None:
         """The end of a round: the generator learns, and what comes next is decided."""
@@ -412,7 +366,8 @@ class Coordinator:
         request = Deliver(moment, plan or self.plan, final, arrays)
         self.asking.begin()
         expected = Expected(Received, deployment=self.rules.deployment)
-        answers = self.asking.ask({one.name: request for one in members}, expected)
+        requests = {one.name: request for one in members}
+        answers = self.asking.ask(requests, expected, all_of_them=final)
         said = "final" if final else "best so far"
         self._record("delivery", state.round_number, 0, said, members, list(answers))
         return list(answers)
@@ -456,12 +411,22 @@ class Coordinator:
         return found
 
     def _inform(self, members: tuple[Member, ...]) -> None:
-        """Send the catalogue to those who have not confirmed it."""
-        informed = set(self.progress.informed)
-        missing = tuple(one for one in members if one.name not in informed)
+        """Send the catalogue to those who have not confirmed it. Who says nothing is sent it again
+        when it says that it lacks it: a node that is away must not hold every round up."""
+        known = self._silent | set(self.progress.informed)
+        missing = tuple(one for one in members if one.name not in known)
         if missing:
-            self.progress.informed += self._send_catalogue(missing, self.offer.catalogue)
+            have_it = self._send_catalogue(missing, self.offer.catalogue)
+            self.progress.informed += have_it
+            self._silent |= {one.name for one in missing} - set(have_it)
             self._save()
+
+    def _note_informed(self, heard: list[str]) -> None:
+        """Who has played an exchange has the catalogue; who does not know the run lacks it."""
+        strangers = {name for name, said in self.asking.said_no if said == "unknown run"}
+        informed = dict.fromkeys((*self.progress.informed, *heard))
+        self.progress.informed = [name for name in informed if name not in strangers]
+        self._silent -= strangers | set(heard)
 
     def _send_catalogue(self, members: tuple[Member, ...], catalogue: CatalogueUpdate) -> list[str]:
         self.asking.begin()

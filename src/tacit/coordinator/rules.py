@@ -30,7 +30,8 @@ class Rules:
     those of `enough`. `deadline` is in seconds, for every request. With `validates` nodes are asked
     for sums of hits where the experiment selects a round by them; a claim that promises not to look
     overrides that. `allow_tables` plays methods whose server reads single tables of people, which
-    nothing protects; the owner of each node has to agree as well.
+    nothing protects; the owner of each node has to agree as well. With `through_aggregators` every
+    member of the roster is an aggregator (`tree.py`), and secure sums are opened below them.
     """
 
     deployment: str
@@ -43,6 +44,12 @@ class Rules:
     limits: Limits = Limits()
     validates: bool = True
     allow_tables: bool = False
+    through_aggregators: bool = False
+
+    @property
+    def masks(self) -> bool:
+        """Whether the nodes of this server send masked vectors."""
+        return self.secure is not None and not self.through_aggregators
 
     def check(self) -> None:
         if not self.deployment or not self.run:
@@ -127,6 +134,11 @@ def require_deployable(experiment: Experiment, algorithm: Algorithm, rules: Rule
             "for; do without secure sums, or claim the view secure_sum."
         )
     claim = algorithm.protection
+    if claim is not None and claim.request.view == "secure_sum" and rules.through_aggregators:
+        raise TacitError(
+            f"{name} promises what one secure sum of everybody keeps, and aggregators open one for "
+            "each crowd; do without them, or claim the local view."
+        )
     if claim is not None and claim.request.view == "secure_sum" and rules.secure is None:
         raise TacitError(
             f"{name} promises that only sums are seen, and this deployment has no secure sums; "
@@ -144,6 +156,11 @@ def _require_tables(name: str, algorithm: Algorithm, rules: Rules) -> None:
         raise TacitError(
             f"The server of {name} reads single tables of people, which secure sums and claims of "
             "privacy rule out; do without them."
+        )
+    if rules.through_aggregators:
+        raise TacitError(
+            f"The server of {name} reads single tables of people, and aggregators send sums; do "
+            "without them."
         )
     if rules.rule.name != "mean":
         raise TacitError(

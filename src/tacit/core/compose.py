@@ -2,168 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tacit.core.algorithm import (
-    EXAMPLES,
     FIT,
     GUIDE,
     TABLES,
     TRAIN,
-    Algorithm,
     Bound,
     ClientData,
     ClientState,
     Declared,
-    Disclosure,
     Draws,
     Exchange,
-    Kind,
-    Parcel,
-    Sample,
-    Sent,
     ServerState,
     Total,
-    Traffic,
     Update,
 )
 from tacit.core.capabilities import encodes, is_ground, split_views
-from tacit.core.client import Links, guide_client, local_update, table_upload
+from tacit.core.client import guide_client, local_update, table_upload
+from tacit.core.communication import Communication
 from tacit.core.fit import check
 from tacit.core.method import Method
-from tacit.core.optim import Optimiser
-from tacit.core.parts import ColdStart, HistoryRows, ServerSideViews, TableRule, Transform
-from tacit.core.protection import DELTA, Protection, promised, vouched_bound
+from tacit.core.parts import HistoryRows, ServerSideViews
 from tacit.core.types import (
     BOUND,
-    CONTENT,
     HISTORY_WEIGHT,
     ITEMS,
     OF_HISTORY,
-    OWN_ITEMS,
     Batch,
-    Initializer,
-    Packed,
     Params,
     Task,
     Upload,
 )
 from tacit.data.views import History
-from tacit.privacy.guarantee import Guarantee
-
-# where the server makes the views of items, these travel in the place of the item table
-VIEWS, VIEW_GRADIENTS = "views", "gradients of views"
 
 
 @dataclass(frozen=True)
-class ComposedAlgorithm(Algorithm):
+class ComposedAlgorithm(Communication):
     """The contract of a method that is an expression over parts.
 
     `loss` and `logits` are for ONE client; row parameters arrive as the rows that are asked about.
-    `frozen` shared parameters stand still: a person who joins after training fits only what is
-    private.
     """
-
-    method: Method
-    task: Task
-    frozen: frozenset[str] = frozenset()
-    kind: ClassVar[Kind] = "composed"
 
     @property
     def composition(self) -> ComposedAlgorithm:
         return self
-
-    @property
-    def composed(self) -> Method:
-        return self.method
-
-    @property
-    def cold(self) -> ColdStart | None:
-        return self.method.cold
-
-    @cached_property
-    def shared(self) -> dict[str, Initializer]:
-        """The parameters that the server holds and that may leave a device as a change."""
-        method, table = self.method, self._table
-        parameters = {
-            **self._encoder_shared,
-            **method.backbone.shared(),
-            **method.sync.shared(table),
-        }
-        if method.server.tables is not None:
-            parameters |= method.server.tables.shared(table)
-        if self.protection is not None:
-            parameters |= self.protection.shared
-        return parameters
-
-    @cached_property
-    def private(self) -> dict[str, Initializer]:
-        """The parameters that never leave a device; a personal table only as the rule says."""
-        method, table = self.method, self._table
-        own = method.sync.private(table)
-        parameters = {**self._encoder_private, **method.backbone.private(), **own}
-        if method.server.tables is not None:
-            parameters |= method.server.tables.private(table)
-        return parameters | self.waiting
-
-    @cached_property
-    def waiting(self) -> dict[str, Initializer]:
-        """What links of the channel keep on a device of changes that were not sent yet."""
-        kept: dict[str, Initializer] = {}
-        for link in self.links.coding:
-            kept |= link.private(self.sent)
-        return kept
-
-    @cached_property
-    def declared_by(self) -> dict[str, tuple[str, ...]]:
-        """The parameters that each slot's part declares, shared or private."""
-        method, table = self.method, self._table
-        tables = method.server.tables
-        made = {} if tables is None else {**tables.shared(table), **tables.private(table)}
-        return {
-            "backbone": (*method.backbone.shared(), *method.backbone.private()),
-            "items": (*self._encoder_shared, *self._encoder_private),
-            "sync": (*method.sync.shared(table), *method.sync.private(table)),
-            "server": tuple(made),
-        }
-
-    @cached_property
-    def _encoder_shared(self) -> dict[str, Initializer]:
-        return self.method.items.shared(self.method.backbone.dim, self.task.content)
-
-    @cached_property
-    def _encoder_private(self) -> dict[str, Initializer]:
-        return self.method.items.private(self.method.backbone.dim, self.task.content)
-
-    @cached_property
-    def content(self) -> Params:
-        """The constant tables over items that the encoder reads, by parameter."""
-        tables = self.method.items.content(self.task.content)
-        return {f"{CONTENT}{name}": torch.from_numpy(table) for name, table in tables.items()}
-
-    @property
-    def reads_content(self) -> bool:
-        """Whether an item is more than its row of the table: the encoder has parameters or content,
-        or looks at a history."""
-        made = self._encoder_shared or self._encoder_private or self.content
-        return bool(made) or self.method.items.reads_history
-
-    @cached_property
-    def _table(self) -> Initializer:
-        row = self.method.items.row(self.method.backbone.item_init())
-        return replace(row, shape=(self.task.n_items, *row.shape))
-
-    @property
-    def table_width(self) -> int:
-        """The width of an item's row, which may be another than the backbone's."""
-        return self._table.shape[-1]
 
     # One round
 
@@ -247,47 +137,9 @@ class ComposedAlgorithm(Algorithm):
         assert fitting is not None
         return compose(replace(self.method, local=fitting), self.task)
 
-    @cached_property
-    def protection(self) -> Protection | None:
-        request = self.method.privacy
-        if request is None:
-            return None
-        bounds = [vouched_bound(link) for link in self.method.channel]
-        own = min((bound.value for bound in bounds if bound is not None), default=None)
-        return Protection.of(request, own, self.task.releases)
-
-    @cached_property
-    def channel(self) -> tuple[Transform, ...]:
-        own = self.method.channel
-        return own if self.protection is None else (*own, *self.protection.links)
-
-    def guarantee(self, releases: int) -> Guarantee | None:
-        """A server that reads tables, or is told how many interactions a client has, learns more
-        than what passes the channel; so does a generator that learns from touched items, which it
-        does unless privacy is claimed."""
-        touched = self.method.cold is not None and self.protection is None
-        told = self.reads_tables is not None or self.tells_examples or touched
-        if told or self.largest_weight is None or self.largest_weight > 1 or not releases:
-            return None
-        delta = DELTA if self.method.privacy is None else self.method.privacy.delta
-        return promised(self.channel, None, releases, delta)
-
-    @cached_property
-    def links(self) -> Links:
-        """The channel in three stretches; `check` has seen that what encodes stands together."""
-        return Links.of(self.channel)
-
-    @property
-    def tells_examples(self) -> bool:
-        return self.method.server.tells_examples
-
     def weight(self, declared: Declared) -> float:
         weight, most = self.method.server.weight(declared), self.largest_weight
         return weight if most is None else min(weight, most)
-
-    @property
-    def largest_weight(self) -> float | None:
-        return self.method.server.largest_weight
 
     def sends(self, round_number: int) -> bool:
         read = self.reads_tables is not None
@@ -302,10 +154,6 @@ class ComposedAlgorithm(Algorithm):
             if not link.in_units  # which says nothing before the unit is known
         ]
         return max(bounds, key=lambda bound: bound.norm, default=None)  # L2 where there are both
-
-    @property
-    def reads_tables(self) -> TableRule | None:
-        return self.method.server.tables
 
     @property
     def made_by_server(self) -> tuple[str, ...]:
@@ -379,76 +227,6 @@ class ComposedAlgorithm(Algorithm):
             items, weight_H = self.method.recency.of_items(history)
         return torch.from_numpy(items), torch.from_numpy(weight_H)
 
-    # What is trained
-
-    @property
-    def row_parameters(self) -> tuple[str, ...]:
-        """The tables whose rows local training moves."""
-        return self.method.sync.trains
-
-    @cached_property
-    def frozen_tables(self) -> tuple[str, ...]:
-        """Other tables of a client that a rule over the whole table looks at while it trains."""
-        if self.method.sync.rows == "touched":
-            return ()
-        tables = [name for name, init in self.private.items() if init.shape == self._table.shape]
-        others = {*self.row_parameters, *self.waiting}
-        return tuple(name for name in tables if name not in others)
-
-    @cached_property
-    def constant_parameters(self) -> tuple[str, ...]:
-        """What the rule declares beside tables and gates: it is read, and nothing moves it."""
-        sync, table = self.method.sync, self._table
-        gates = sync.guidance.gate_parameters if sync.guidance is not None else ()
-        moved = {*self.row_parameters, *self.model_parameters, *gates}
-        declared = {**sync.shared(table), **sync.private(table)}
-        return tuple(
-            name
-            for name, init in declared.items()
-            if name not in moved and init.shape != table.shape
-        )
-
-    @cached_property
-    def model_parameters(self) -> tuple[str, ...]:
-        """What the scorer and the item encoder learn besides the item rows, in a fixed order."""
-        backbone = self.method.backbone
-        parts = (
-            backbone.shared(),
-            backbone.private(),
-            self._encoder_shared,
-            self._encoder_private,
-        )
-        return tuple(sorted(name for part in parts for name in part))
-
-    @cached_property
-    def gradients_only(self) -> frozenset[str]:
-        """The parameters of the item side that stand still on a device: it sends their
-        gradients."""
-        if self.method.local.sends == "change":
-            return frozenset()
-        tables = [name for name in self.row_parameters if name in self.shared]
-        return frozenset((*tables, *self._encoder_shared))
-
-    @cached_property
-    def uploads(self) -> tuple[str, ...]:
-        """The shared parameters that a client changes, and so sends the change of."""
-        return tuple(
-            name
-            for name in self.shared
-            if name in self.row_parameters or name in self.model_parameters
-        )
-
-    def parameters(self, group: Literal["model", "items"]) -> tuple[str, ...]:
-        """Item rows and the shared encoder are the item side; all else is the model."""
-        encoder = self._encoder_shared
-        if group == "items":
-            return (*self.row_parameters, *sorted(encoder))
-        return tuple(name for name in self.model_parameters if name not in encoder)
-
-    def optimiser(self, name: str) -> Optimiser:
-        local = self.method.local
-        return local.items if name in self.row_parameters else local.model
-
     def logits(self, p: Params) -> Tensor:
         """Logits of one client for the rows in `p`'s row parameters."""
         return self.score_with(p, self.method.sync.read)
@@ -481,235 +259,6 @@ class ComposedAlgorithm(Algorithm):
         """The rule's term over whole tables, of one client; None where there is none."""
         sync = self.method.sync
         return sync.table_penalty if sync.penalises_tables else None
-
-    @property
-    def communicates(self) -> bool:
-        sync = self.method.sync
-        return sync.guidance is not None or sync.sends(1)
-
-    def sends_changes(self, round_number: int) -> bool:
-        """Whether participants send their uploads: a guided table is aggregated now and then, what
-        else is shared goes in every round."""
-        sync = self.method.sync
-        return bool(self.uploads) and (sync.guidance is not None or sync.sends(round_number))
-
-    def _answers(self, round_number: int, participants: int) -> int:
-        """How many clients send in a round: the participants, or at a guidance everybody."""
-        sync = self.method.sync
-        if sync.guidance is not None and sync.sends(round_number):
-            return self.task.n_users
-        return participants if self.sends_changes(round_number) or sync.sends(round_number) else 0
-
-    def _bytes(self, round_number: int, participants: int, width: int) -> int:
-        """How many bytes cross the network in a round, both ways, for all clients together."""
-        sync = self.method.sync
-        if sync.guidance is None:
-            each = self.bytes_up(width) + self.floats_down * width
-            return self._answers(round_number, participants) * each
-        tables = self.task.n_users * self._table.count if sync.sends(round_number) else 0
-        others = participants * sum(self.shared[name].count for name in self.uploads)
-        senders = (self.task.n_users if sync.sends(round_number) else 0) + (
-            participants if self.uploads else 0
-        )
-        return (2 * (tables + others) + 3 * self._bits * senders) * width
-
-    def traffic(
-        self, sample: Callable[[], Sample], participants: Sequence[int], width: int
-    ) -> Traffic:
-        rounds = list(enumerate(participants, 1)) if self.floats_up else []
-        return Traffic(
-            self.bytes_up(width),
-            self.floats_down * width,
-            sum(self._answers(number, count) for number, count in rounds),
-            sum(self._bytes(number, count, width) for number, count in rounds),
-            self.floats_on_client * width,
-            self.floats_once * width,
-            self.floats_at_peak * width,
-        )
-
-    def disclosure(self, sample: Callable[[], Sample]) -> Disclosure:
-        if not self.communicates:
-            return Disclosure()
-        given = {what for link in self.channel for what in link.gives}
-        noise = "noise" in given
-        # the plain sentence of a dense update is not true under noise, nor is its opposite; what
-        # sends some rows alone says itself what these tell
-        hushed = noise or "sparse" in given
-        speak = [link for link in self.channel if not (hushed and "dense" in link.gives)]
-        told = [sentence for link in speak if (sentence := link.interpretation())]
-        if noise and self.guarantee(releases=1) is None:
-            told.append("nothing is promised of what the noise hides")
-        each = self.reads_tables is not None
-        whole = each or self.method.sync.guidance is not None or not self.uploads
-        views = self._views_travel is not None
-        sent = [
-            Sent(VIEW_GRADIENTS if views and name == ITEMS else name, packed.numbers)
-            for name, packed in ((name, self.packed(name, 4)) for name in self.sent)
-        ]
-        sent += [Sent(BOUND, 1)] if BOUND in self.shared else []
-        if whole and ITEMS not in self.uploads:
-            sent.append(Sent(OWN_ITEMS, self._table.count, private=True))
-        return Disclosure(tuple(sent), "each" if each else "sum", self.tells_examples, tuple(told))
-
-    @cached_property
-    def sent(self) -> dict[str, Initializer]:
-        """The shared parameters that a client sends after training, as it holds them."""
-        running = self
-        if self._views_travel is not None and self.with_server_views is not None:
-            running = self.with_server_views  # a table of views in the place of the item table
-        return {name: running.shared[name] for name in running.uploads}
-
-    def packed(self, name: str, width: int) -> Packed:
-        """How one of them travels, after all links of the channel."""
-        sent = Packed.of(self.sent[name].shape, width)
-        for link in self.channel:
-            sent = link.packed(sent)
-        return sent
-
-    def bytes_up(self, width: int) -> int:
-        """How many bytes a client sends when it sends everything that it ever does."""
-        if not self.links.coding or not self.communicates:
-            return self.floats_up * width
-        return sum(self.packed(name, width).size for name in self.sent)
-
-    def uploaded(
-        self, exchange: Exchange, sample: Callable[[], Sample], width: int
-    ) -> dict[str, Parcel]:
-        sent = {}
-        if exchange.name == TRAIN and exchange.sends:
-            for name, init in self.sent.items():
-                size = self.packed(name, width).size
-                sent[self._called(exchange, name)] = Parcel(init.shape, size)
-            if self.tells_examples:
-                sent[EXAMPLES] = Parcel.of((), 8)
-        own = exchange.name == TABLES or (exchange.name == TRAIN and self.reads_tables is not None)
-        if own:
-            sent[OWN_ITEMS] = Parcel.of(self._table.shape, width)
-        if exchange.sends and BOUND in self.shared:
-            sent[BOUND] = Parcel.of((), width)
-        return sent
-
-    def downloaded(
-        self, exchange: Exchange, sample: Callable[[], Sample], width: int
-    ) -> dict[str, Parcel]:
-        tables = self.method.server.tables
-        parameters: dict[str, Initializer] = {}
-        if exchange.name == GUIDE:
-            # everybody trains a gate through the encoder, also who took no part in the round
-            trains = self.method.sync.guidance is not None and self.method.sync.guidance.epochs
-            parameters = {name: self.shared[name] for name in self.uploads if trains}
-            parameters[ITEMS] = self.shared[ITEMS]
-        elif exchange.name == TRAIN and self._views_travel is not None and exchange.sends:
-            parameters = {VIEWS if k == ITEMS else k: init for k, init in self.sent.items()}
-        elif exchange.name == TRAIN and (exchange.sends or tables is not None):
-            needed = (*self.uploads, *(name for name in self.method.sync.needs))
-            parameters = {name: self.shared[name] for name in needed if name in self.shared}
-            if tables is not None:
-                parameters |= tables.downloads(self._table)
-        if exchange.sends and BOUND in self.shared:
-            parameters[BOUND] = self.shared[BOUND]
-        return {name: Parcel.of(init.shape, width) for name, init in parameters.items()}
-
-    def downloaded_once(self, width: int) -> dict[str, Parcel]:
-        if self._views_travel is not None:
-            return {}
-        return {name: Parcel.of(tuple(t.shape), width) for name, t in self.content.items()}
-
-    def is_same_for_all(self, name: str) -> bool:
-        return name not in self.private
-
-    def message(
-        self, exchange: Exchange, client: ClientState, update: Update, declared: Declared
-    ) -> Params:
-        sent = super().message(exchange, client, update, declared)
-        if exchange.name == TRAIN and self.reads_tables is not None:
-            table_ID = client.parameters[OWN_ITEMS].clone()
-            item_R = update.upload.item_R if update.item_R is None else update.item_R
-            table_ID[item_R] = update.rows[OWN_ITEMS]
-            sent[OWN_ITEMS] = table_ID
-        return {self._called(exchange, name): value for name, value in sent.items()}
-
-    def _called(self, exchange: Exchange, name: str) -> str:
-        """What a message calls a parameter: the item table is sometimes something else."""
-        if name == ITEMS and exchange.name == TABLES:
-            return OWN_ITEMS
-        return VIEW_GRADIENTS if name == ITEMS and self._views_travel is not None else name
-
-    @property
-    def floats_up(self) -> int:
-        """How many numbers a client sends when it sends everything that it ever does."""
-        if not self.communicates:
-            return 0
-        views = self._views_travel
-        if views is not None:  # in the place of the table and of what makes the views
-            assert self.with_server_views is not None
-            return (
-                views
-                + self._bits
-                + sum(
-                    self.with_server_views.shared[name].count
-                    for name in self.with_server_views.uploads
-                    if name != ITEMS
-                )
-            )
-        sent = self._bits + sum(self.shared[name].count for name in self.uploads)
-        whole = self.method.sync.guidance is not None or not self.uploads
-        whole = whole or self.method.server.tables is not None
-        return sent + (self._table.count if whole else 0)  # a personal table goes whole
-
-    @property
-    def _views_travel(self) -> int | None:
-        """How many numbers the views are, where the server makes them."""
-        encoder = self.method.items.viewed
-        if encoder is None or encoder.placement == "client":
-            return None
-        if self.with_server_views is None:
-            return None
-        return self.task.n_items * encoder.view_width(self.method.backbone.dim)
-
-    @property
-    def floats_down(self) -> int:
-        """How many numbers a client receives for that."""
-        tables = self.method.server.tables
-        if tables is not None:
-            others = sum(self.shared[name].count for name in self.uploads)
-            made = tables.downloads(self._table).values()
-            return sum(init.count for init in made) + others
-        # what a penalty looks at was made by the server; an estimated bound is one number more
-        needs = sum(self.shared[name].count for name in self.method.sync.needs)
-        return self.floats_up + self._bits + needs
-
-    @property
-    def _bits(self) -> int:
-        """How many numbers a client sends for a bound that is estimated on the way."""
-        return 1 if BOUND in self.shared else 0
-
-    @property
-    def floats_once(self) -> int:
-        """How many numbers of content a client receives once, before the first round."""
-        if self._views_travel is not None:
-            return 0
-        return sum(table.numel() for table in self.content.values())
-
-    @property
-    def floats_on_client(self) -> int:
-        """How many numbers a client holds: its private parameters and its copy of the shared ones.
-        A global table that it neither trains nor restarts from is not held."""
-        private = sum(init.count for init in self.private.values())
-        views = self._views_travel
-        if views is not None:
-            assert self.with_server_views is not None
-            others = [init for name, init in self.with_server_views.shared.items() if name != ITEMS]
-            return private + views + sum(init.count for init in others)
-        stores_table = ITEMS in self.row_parameters or self.method.sync.restarts
-        shared = [init for name, init in self.shared.items() if name != ITEMS or stores_table]
-        return private + sum(init.count for init in shared) + self.floats_once
-
-    @property
-    def floats_at_peak(self) -> int:
-        """How many numbers a client holds at most: at a guidance the global table comes on top."""
-        received = self._table.count if self.method.sync.guidance is not None else 0
-        return self.floats_on_client + received
 
     @cached_property
     def with_server_views(self) -> ComposedAlgorithm | None:

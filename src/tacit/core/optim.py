@@ -139,8 +139,8 @@ class Momentum(Optimiser):
 @register("adam")
 @dataclass(frozen=True)
 class Adam(Optimiser):
-    """Adam with bias correction. `lifetime="persistent"` keeps a client's moments between rounds;
-    item rows that are replaced every round can only have the lifetime of a round.
+    """Adam with bias correction. `lifetime="persistent"` keeps a client's optimizer state between
+    rounds; item rows that are replaced every round can only have the lifetime of a round.
 
     >>> adam = Adam(rate=0.1)
     >>> value, state = adam.update(torch.zeros(1), torch.ones(1), adam.init(torch.zeros(1), 0), 0.1)
@@ -191,19 +191,19 @@ class Adam(Optimiser):
         }
 
 
-# Adam's moments as parameters, for whoever keeps them: a server among its own, a client among its
+# Adam's state as parameters, for whoever keeps it: a server among its own, a client among its
 # own.
 #
-# The moments of parameter "w" are the parameters "w/first" and "w/second", its count of steps
+# The state of parameter "w" is the parameters "w/first" and "w/second", and its count of steps
 # "w/steps".
 
 ADAM_STATE = ("first", "second", "steps")
 
 
-def with_moments(parameters: dict[str, Initializer]) -> dict[str, Initializer]:
-    """The parameters, and zeros for their moments.
+def with_adam_state(parameters: dict[str, Initializer]) -> dict[str, Initializer]:
+    """The parameters, and zeros for their optimizer state.
 
-    >>> sorted(with_moments({"w": Initializer((3,))}))
+    >>> sorted(with_adam_state({"w": Initializer((3,))}))
     ['w', 'w/first', 'w/second', 'w/steps']
     """
     zeros = {
@@ -214,31 +214,31 @@ def with_moments(parameters: dict[str, Initializer]) -> dict[str, Initializer]:
     return {**parameters, **zeros}
 
 
-def without_moments(p: Params) -> Params:
+def without_optimizer_state(p: Params) -> Params:
     """What a model is made of, and a client needs.
 
-    >>> sorted(without_moments({"w": torch.zeros(3), "w/first": torch.zeros(3)}))
+    >>> sorted(without_optimizer_state({"w": torch.zeros(3), "w/first": torch.zeros(3)}))
     ['w']
     """
     return {name: value for name, value in p.items() if "/" not in name}
 
 
-def with_fresh_moments(values: Params, optimiser: Optimiser) -> Params:
+def with_optimizer_state(values: Params, optimiser: Optimiser) -> Params:
     """The values, and what the optimiser remembers of each before its first step.
 
-    >>> sorted(with_fresh_moments({"w": torch.zeros(3)}, Adam()))
+    >>> sorted(with_optimizer_state({"w": torch.zeros(3)}, Adam()))
     ['w', 'w/first', 'w/second', 'w/steps']
     """
-    moments = {
-        f"{name}/{key}": moment
+    state = {
+        f"{name}/{key}": part
         for name, value in values.items()
-        for key, moment in optimiser.init(value, 0).items()
+        for key, part in optimiser.init(value, 0).items()
     }
-    return values | moments
+    return values | state
 
 
 def stepped(parameters: Params, gradient: Params, optimiser: Optimiser, rate: float) -> Params:
-    """All parameters after one step of any optimiser whose moments stand among them; parameters
+    """All parameters after one step of any optimiser whose state stands among them; parameters
     that the gradient does not name stay.
 
     >>> after = stepped({"w": torch.ones(1), "v": torch.ones(1)}, {"w": torch.ones(1)}, Sgd(), 0.5)
@@ -248,16 +248,16 @@ def stepped(parameters: Params, gradient: Params, optimiser: Optimiser, rate: fl
     after = dict(parameters)
     for name, slope in gradient.items():
         keys = [key for key in parameters if key.startswith(f"{name}/")]
-        moments = {key.removeprefix(f"{name}/"): parameters[key] for key in keys}
-        after[name], moments = optimiser.update(parameters[name], slope, moments, rate)
-        after |= {f"{name}/{key}": moment for key, moment in moments.items()}
+        state = {key.removeprefix(f"{name}/"): parameters[key] for key in keys}
+        after[name], state = optimiser.update(parameters[name], slope, state, rate)
+        after |= {f"{name}/{key}": part for key, part in state.items()}
     return after
 
 
 def adam_step(adam: Adam, p: Params, gradient: Params, rate: float) -> Params:
     """All parameters after one step along `gradient`; parameters that it does not name stay.
 
-    >>> declared = with_moments({"w": Initializer((1,))})
+    >>> declared = with_adam_state({"w": Initializer((1,))})
     >>> p = {name: torch.zeros(init.shape) for name, init in declared.items()}
     >>> after = adam_step(Adam(), p, {"w": torch.ones(1)}, 0.1)
     >>> round(after["w"].item(), 6), after["w/steps"].item()

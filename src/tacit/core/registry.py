@@ -1,4 +1,6 @@
-"""The names of parts: what TOML calls them. A part registers where it is defined."""
+"""The names of parts: what TOML calls them. A part registers where it is defined. Which built-in
+module defines which names, of parts and of methods, is listed here, once.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import is_dataclass
 from functools import cache
-from typing import Any, TypeVar, overload
+from typing import Any, NamedTuple, TypeVar, overload
 
 from tacit.errors import TacitError
 from tacit.names import Names
@@ -23,34 +25,61 @@ DEFAULTS = {
     "server": "mean",
 }
 
-# Which module registers which names. A test holds this list to what the modules really register.
-BUILT_IN = {
+
+class Methods(NamedTuple):
+    """What a module registers: classes, which are parts as well, and expressions over parts."""
+
+    classes: tuple[str, ...] = ()
+    expressions: tuple[str, ...] = ()
+
+
+# Which module registers which methods. `tacit list` shows them in this order: federated papers,
+# then those that read content, then controls and central baselines; others come after them. A test
+# holds both lists to what the modules really register.
+METHOD_MODULES = {
+    "tacit.methods.factorisation": Methods(
+        expressions=("fedmf", "fcf", "fedavg", "fedncf", "fedneumf", "fedrecon")
+    ),
+    "tacit.methods.pfedrec": Methods(expressions=("pfedrec",)),
+    "tacit.methods.personal_tables": Methods(expressions=("fedrap", "gpfedrec", "cofedrec")),
+    "tacit.methods.fcf_als": Methods(("fcf_als",)),
+    "tacit.methods.dpals": Methods(("dpals",)),
+    "tacit.methods.feddae": Methods(("feddae",)),
+    "tacit.methods.metamf": Methods(("metamf",)),
+    "tacit.methods.fedpergnn": Methods(("fedpergnn",)),
+    "tacit.methods.content": Methods(expressions=("cs_fcf", "cs_fedncf", "fedvbpr")),
+    "tacit.methods.cold_start": Methods(
+        expressions=("ipfedrec", "ifedncf", "mdifffr", "light_mdifffr")
+    ),
+    "tacit.methods.controls": Methods(
+        ("popularity", "fedpop", "random", "unseen_first", "mean_profile"), ("local_only",)
+    ),
+    "tacit.methods.closed_forms": Methods(("ease", "pure_svd", "fedease", "fedspectral")),
+    "tacit.methods.fedmix": Methods(("fedmix",)),
+    "tacit.methods.fednext": Methods(("fednext",)),
+    "tacit.methods.central_trained": Methods(("mf", "ncf", "neumf")),
+    "tacit.methods.pairwise_references": Methods(("bprmf", "lightgcn")),
+    "tacit.methods.ials": Methods(("ials",)),
+    "tacit.methods.linear_references": Methods(("edlae", "slim", "fedslim")),
+    "tacit.methods.heater": Methods(("heater",)),
+    "tacit.methods.gar": Methods(("gar",)),
+    "tacit.methods.aldi": Methods(("aldi",)),
+    "tacit.methods.cs_diffrec": Methods(("cs_diffrec",)),
+    "tacit.methods.vbpr": Methods(("vbpr",)),
+    "tacit.methods.bm3": Methods(("bm3",)),
+    "tacit.methods.mgcn": Methods(("mgcn",)),
+    "tacit.methods.pgl": Methods(("pgl",)),
+    "tacit.methods.order_references": Methods(("markov", "slist")),
+    "tacit.methods.sequence_models": Methods(("gru4rec", "sasrec")),
+}
+
+# Which module registers which parts, beside the classes of methods.
+PART_MODULES = {
     "tacit.core.method": ("federated",),
     "tacit.core.recency": ("recency",),
-    "tacit.methods.controls": ("popularity", "fedpop", "random", "unseen_first", "mean_profile"),
-    "tacit.methods.closed_forms": ("ease", "pure_svd", "fedspectral", "fedease"),
-    "tacit.methods.fednext": ("fednext",),
+    **{module: names.classes for module, names in METHOD_MODULES.items() if names.classes},
     "tacit.methods.private_pairs": ("private_pairs",),
     "tacit.methods.private_spectrum": ("private_spectrum",),
-    "tacit.methods.dpals": ("dpals",),
-    "tacit.methods.central_trained": ("mf", "ncf", "neumf"),
-    "tacit.methods.pairwise_references": ("bprmf", "lightgcn"),
-    "tacit.methods.ials": ("ials",),
-    "tacit.methods.linear_references": ("edlae", "slim", "fedslim"),
-    "tacit.methods.heater": ("heater",),
-    "tacit.methods.gar": ("gar",),
-    "tacit.methods.aldi": ("aldi",),
-    "tacit.methods.cs_diffrec": ("cs_diffrec",),
-    "tacit.methods.vbpr": ("vbpr",),
-    "tacit.methods.bm3": ("bm3",),
-    "tacit.methods.mgcn": ("mgcn",),
-    "tacit.methods.pgl": ("pgl",),
-    "tacit.methods.order_references": ("markov", "slist"),
-    "tacit.methods.sequence_models": ("sasrec", "gru4rec"),
-    "tacit.methods.fcf_als": ("fcf_als",),
-    "tacit.methods.feddae": ("feddae",),
-    "tacit.methods.metamf": ("metamf",),
-    "tacit.methods.fedpergnn": ("fedpergnn",),
     "tacit.parts.backbones": ("dot", "linear_head", "shared_mlp", "mlp_head", "neural_mf"),
     "tacit.parts.items": ("id_only", "appended"),
     "tacit.parts.mixture": ("mixture",),
@@ -105,7 +134,7 @@ def _accept(name: str, part: Any) -> type:
     return part
 
 
-PARTS: Names[type] = Names("part", "tacit.parts", BUILT_IN, _accept, _origin)
+PARTS: Names[type] = Names("part", "tacit.parts", PART_MODULES, _accept, _origin)
 
 
 @overload

@@ -256,7 +256,7 @@ def planted_dataset(
         interactions=interactions,
         modalities=_encoded(titles, descriptions, image_IHWC),
         texts={"title": titles, "description": descriptions},
-        notes=("A planted world, made by a seeded generator: no real people, no real items.",),
+        notes=("A planted dataset, made by a seeded generator: no real people, no real items.",),
         truth={
             "text_taste_UK": text_taste_UK[users],
             "image_taste_UK": image_taste_UK[users],

@@ -4,7 +4,6 @@ candidates.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -181,49 +180,6 @@ def _pool_sizes(start, items, hidden_start, hidden_items, n_items):  # type: ign
     return pool_U
 
 
-@compiled(nogil=True, error_model="numpy")
-def _count_rounds(  # type: ignore[no-untyped-def]
-    seed,
-    round_R,
-    epochs,
-    redraw_code,
-    users,
-    present_RU,
-    start,
-    items,
-    hidden_start,
-    hidden_items,
-    user_key_U,
-    n_negatives,
-    code_W,
-    most,
-    count_BI,
-):
-    """Draw all rounds of some users again; an item counts once for each round that drew it."""
-    n_items = len(code_W)
-    out_item, out_label = np.empty(most, np.int64), np.empty(most, np.uint8)
-    blocked = np.zeros(n_items, np.uint8)
-    last_W = np.full(n_items, -1, np.int64)  # the last (user, round) that drew the item
-    for b in range(len(users)):
-        user = users[b]
-        positives = items[start[user] : start[user + 1]]
-        hidden = hidden_items[hidden_start[user] : hidden_start[user + 1]]
-        for r in range(len(round_R)):
-            if (present_RU[r, user >> 3] >> (7 - (user & 7))) & 1 == 0:
-                continue
-            this = b * len(round_R) + r
-            for epoch in range(epochs):
-                key, _ = client_keys(seed, round_R[r], epoch, redraw_code, user_key_U[user])
-                n = draw_ordered(
-                    key, positives, hidden, n_items, n_negatives, out_item, out_label, blocked
-                )
-                for sample in range(n):
-                    item = out_item[sample]
-                    if out_label[sample] == 0 and last_W[item] != this:
-                        last_W[item] = this
-                        count_BI[b, code_W[item]] += 1
-
-
 def samples_per_user(train: TrainView, sampling: Sampling) -> np.ndarray:
     """How many samples each user has per epoch: positives * (1 + negatives there is room for).
 
@@ -249,7 +205,7 @@ def draw_samples(
     >>> sorted(zip(item_N.tolist(), label_N.tolist()))
     [(0, 1), (1, 1), (2, 0), (2, 0), (3, 0), (3, 0)]
     """
-    _refuse_other_views(train)
+    refuse_other_views(train)
     positives, hidden = train.positives[user], train.hidden_from_negatives[user]
     most = len(positives) * (1 + sampling.negatives)
     item_N, label_N = np.empty(most, np.int64), np.empty(most, np.uint8)
@@ -272,103 +228,13 @@ def draw_samples(
     return item_N[:n], label_N[:n]
 
 
-@dataclass(frozen=True, eq=False)
-class DrawnNegatives:
-    """What users drew as negatives in some rounds, drawn again for the users that are asked for.
-
-    Users by items, for all users at once, is an array that fits no machine; a block of users is
-    replayed on its own, and of the rounds nothing is kept but one bit per user: who took part.
-
-    >>> from tacit.data.views import Lists
-    >>> lists = Lists.from_pairs(np.array([0, 1]), np.array([0, 1]), n_lists=2)
-    >>> train = TrainView(2, lists, np.array([5, 6], np.uint64), Lists.empty(2))
-    >>> rounds = [(1, np.array([0])), (2, np.array([0, 1]))]
-    >>> drawn = DrawnNegatives.of(train, Sampling(1), seed=0, rounds=rounds, epochs=1)
-    >>> drawn.rounds_BI(np.array([0, 1])).tolist()
-    [[0, 2], [1, 0]]
-    """
-
-    train: TrainView
-    sampling: Sampling
-    seed: int
-    epochs: int
-    round_R: np.ndarray  # int64
-    present_RU: np.ndarray  # uint8, eight users to a byte: who took part in a round
-    code_W: np.ndarray  # int64: the items of the view in the catalogue that is ranked
-    n_items: int  # of that catalogue
-
-    @classmethod
-    def of(
-        cls,
-        train: TrainView,
-        sampling: Sampling,
-        *,
-        seed: int,
-        rounds: Iterable[tuple[int, np.ndarray]],
-        epochs: int,
-        catalogue: TrainView | None = None,
-    ) -> DrawnNegatives:
-        """`rounds` gives (round number, codes of the users who took part); where `train` is the
-        part of a `catalogue` that exists in training, columns are those of the whole of it."""
-        _refuse_other_views(train)
-        number_R: list[int] = []
-        present: list[np.ndarray] = []
-        for number, user_P in rounds:
-            here_U = np.zeros(train.n_users, bool)
-            here_U[user_P] = True
-            number_R.append(number)
-            present.append(np.packbits(here_U))
-        code_W = None if catalogue is None else catalogue.warm_W
-        return cls(
-            train,
-            sampling,
-            seed,
-            epochs if sampling.redraw == "epoch" else min(epochs, 1),
-            np.array(number_R, dtype=np.int64),
-            np.stack(present) if present else np.zeros((0, 1), np.uint8),
-            np.arange(train.n_items) if code_W is None else code_W,
-            train.n_items if catalogue is None else catalogue.n_items,
-        )
-
-    @classmethod
-    def nothing(cls, train: TrainView) -> DrawnNegatives:
-        """Of a method that draws no negatives.
-
-        >>> from tacit.data.views import Lists
-        >>> train = TrainView(2, Lists.empty(1), np.array([5], np.uint64), Lists.empty(1))
-        >>> DrawnNegatives.nothing(train).rounds_BI(np.array([0])).tolist()
-        [[0, 0]]
-        """
-        return cls.of(train, Sampling(0), seed=0, rounds=(), epochs=0)
-
-    def rounds_BI(self, user_B: np.ndarray) -> np.ndarray:
-        """In how many rounds each of these users drew each item; uint16."""
-        count_BI = np.zeros((len(user_B), self.n_items), np.uint16)
-        positives, negatives = self.train.positives, self.sampling.negatives
-        most = int(positives.size_U[user_B].max(initial=0)) * (1 + negatives)
-        _count_rounds(
-            self.seed,
-            self.round_R,
-            self.epochs,
-            self.sampling.redraw_code,
-            np.ascontiguousarray(user_B, dtype=np.int64),
-            self.present_RU,
-            *_columns(self.train),
-            self.train.user_key_U,
-            negatives,
-            self.code_W,
-            most,
-            count_BI,
-        )
-        return count_BI
-
-
 def _columns(train: TrainView) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     hidden = train.hidden_from_negatives
     return train.positives.start_U1, train.positives.item_N, hidden.start_U1, hidden.item_N
 
 
-def _refuse_other_views(train: TrainView) -> None:
+def refuse_other_views(train: TrainView) -> None:
+    """Samples come from what people train on, and from nothing else."""
     if not isinstance(train, TrainView):
         raise TacitError(
             f"Samples are drawn from a TrainView, not from a {type(train).__name__}; pass "

@@ -27,7 +27,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from tacit.deployment.project import NodePlace, Project
-from tacit.deployment.server import PLACE, REGISTERED
+from tacit.deployment.server import PLACE, REGISTERED, registered
 from tacit.errors import TacitError, shown
 from tacit.files import make_folder, write_text, writing
 from tacit.flower.records import flower
@@ -36,6 +36,7 @@ SUPERLINK = "superlink"
 MARK = "TACIT_DEPLOYMENT_MARK"
 START_SECONDS = 60.0
 STOP_SECONDS = 15.0
+MISSED_SECONDS = 120.0  # a SuperLink notices within 60 that a SuperNode was killed
 KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR", "PYTHONPATH", "TACIT_CACHE")
 QUIET = {
     "FLWR_TELEMETRY_ENABLED": "0",
@@ -89,32 +90,71 @@ class Processes:
 
     # Up
 
-    def up(self, copies: Path | None = None) -> None:
-        """Start the SuperLink, register all nodes with it, and start these. What was started is
-        stopped again where one of them does not come up. In `copies` every node keeps what it
-        sends, in a folder of its name."""
+    def up(self, copies: Path | None = None) -> tuple[str, ...]:
+        """Start what does not run: the SuperLink, which is told the keys of all nodes, and these.
+        What was started is returned by name. In `copies` every node keeps what it sends, in a
+        folder of its name."""
         _require_linux()
-        settings = self.project.settings
-        if any(self.alive().values()):
+        alive = self.alive()
+        if any(alive.values()):
+            return self._up_again(alive, copies)
+        command = self._superlink_command()
+        self._write(Started(secrets.token_hex(16), {}))
+        try:
+            self._start_superlink(command)
+            register(self.project)
+            for place in self.project.nodes:
+                self.start_node(place, _within(copies, place))
+        except BaseException:  # all of it, or nothing
+            self.down()
+            raise
+        return (SUPERLINK, *self.project.settings.nodes)
+
+    def _up_again(self, alive: Mapping[str, bool], copies: Path | None) -> tuple[str, ...]:
+        """Start what has ended beside what still runs, which is left alone."""
+        ended = [place for place in self.project.nodes if not alive.get(place.name)]
+        if alive.get(SUPERLINK) and not ended:
             raise TacitError(
                 f"The deployment at {str(self.project.folder)!r} is up; see `tacit deploy status`."
             )
-        if not is_free(settings.port):
+        started = []
+        if not alive.get(SUPERLINK):
+            self._start_superlink(self._superlink_command())
+            started.append(SUPERLINK)
+        register(self.project)
+        self._wait_until_missed(ended)
+        for place in ended:
+            self.start_node(place, _within(copies, place))
+            started.append(place.name)
+        return tuple(started)
+
+    def _superlink_command(self) -> list[str]:
+        """How the SuperLink is started, where it can be."""
+        port = self.project.settings.port
+        if not is_free(port):
             raise TacitError(
-                f"Something else listens on port {settings.port} of this machine; set another "
-                "port in deployment.toml and .flwr/config.toml."
+                f"Something else listens on port {port} of this machine; set another port in "
+                "deployment.toml and .flwr/config.toml."
             )
-        command = superlink_command(self.project)
-        self._write(Started(secrets.token_hex(16), {}))
-        try:
-            self.start(SUPERLINK, command, self.project.folder)
-            self._wait_for_superlink()
-            register(self.project)
-            for place in self.project.nodes:
-                self.start_node(place, None if copies is None else copies / place.name)
-        except BaseException:
-            self.down()
-            raise
+        return superlink_command(self.project)
+
+    def _start_superlink(self, command: list[str]) -> None:
+        self.start(SUPERLINK, command, self.project.folder)
+        self._wait_for_superlink()
+
+    def _wait_until_missed(self, places: Iterable[NodePlace]) -> None:
+        """A SuperLink lets no second SuperNode in with the same key, and believes for up to a
+        minute that one which was killed is still there. What does not run is waited for."""
+        known = registered(self.project)
+        numbers = {known[place.name]: place.name for place in places}
+        end = time.monotonic() + MISSED_SECONDS
+        while online := sorted(numbers[one] for one in numbers.keys() & online_nodes(self.project)):
+            if time.monotonic() > end:
+                raise TacitError(
+                    f"The SuperLink says that {', '.join(online)} is online, and no process of "
+                    "this deployment is it; does it run on another machine?"
+                )
+            time.sleep(1.0)
 
     def start_node(self, place: NodePlace, copies: Path | None = None) -> int:
         """Start the SuperNode of one node; `copies` is a folder for all that it sends."""
@@ -298,13 +338,10 @@ def register(project: Project) -> Mapping[str, int]:
     path = project.server / REGISTERED
     keys_file = project.server / "registered-keys.json"
     known = _read_registered(keys_file)
-    listed = flower_command(project, "supernode", "ls")["nodes"] if known else []
-    there = {
-        str(one["node-id"]) for one in TypeAdapter(list[dict[str, object]]).validate_python(listed)
-    }
+    there = {one.number for one in _listed(project)} if known else set()
     for place in project.nodes:
         public = place.auth[0].read_text(encoding="ascii").split()[1]
-        if place.name in known and str(known[place.name]["number"]) in there:
+        if place.name in known and int(str(known[place.name]["number"])) in there:
             if known[place.name]["key"] == public:
                 continue
             flower_command(project, "supernode", "unregister", str(known[place.name]["number"]))
@@ -316,6 +353,25 @@ def register(project: Project) -> Mapping[str, int]:
     numbers = {name: int(str(one["number"])) for name, one in known.items()}
     write_text(path, json.dumps(numbers, indent=1) + "\n")
     return numbers
+
+
+@dataclass(frozen=True)
+class _Listed:
+    """A node as the SuperLink lists it."""
+
+    number: int
+    status: str
+
+
+def _listed(project: Project) -> list[_Listed]:
+    found = flower_command(project, "supernode", "ls")["nodes"]
+    rows = TypeAdapter(list[dict[str, object]]).validate_python(found)
+    return [_Listed(int(str(one["node-id"])), str(one["status"])) for one in rows]
+
+
+def online_nodes(project: Project) -> set[int]:
+    """The numbers of nodes that the SuperLink believes to be there."""
+    return {one.number for one in _listed(project) if one.status == "online"}
 
 
 def _read_registered(path: Path) -> dict[str, dict[str, object]]:
@@ -339,6 +395,10 @@ def start_run(project: Project, **settings: str) -> str:
 
 
 # Ports and processes of this machine.
+
+
+def _within(copies: Path | None, place: NodePlace) -> Path | None:
+    return None if copies is None else copies / place.name
 
 
 def free_port() -> int:

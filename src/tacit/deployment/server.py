@@ -2,7 +2,8 @@
 
 The folder of the deployment comes from the environment of the SuperLink. The settings of a run may
 say what to do (`task`) and how the run is called (`run`). A run that was killed goes on from its
-checkpoint when it is started again.
+checkpoint when it is started again. One ServerApp at a time is at work in a deployment: two would
+write the same checkpoint.
 """
 
 from __future__ import annotations
@@ -10,8 +11,9 @@ from __future__ import annotations
 import json
 import logging
 import os
+import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,7 @@ from tacit.coordinator.rounds import Coordinator
 from tacit.deployment.project import Project, open_project
 from tacit.deployment.settings import require_name
 from tacit.errors import TacitError, shown
+from tacit.experiment.folder import TakenError, only_process
 from tacit.files import make_folder, write_text
 from tacit.flower.transport import FlowerTransport, Grid
 
@@ -30,7 +33,8 @@ LOG = logging.getLogger("tacit")
 PLACE = "TACIT_DEPLOYMENT"  # in the environment: the folder of the deployment
 REGISTERED = "registered.json"  # the numbers that the SuperLink gave to nodes
 ABOUT = "began.json"  # with which catalogue a run began
-TASKS = ("train", "new-items")
+TASKS = ("train", "new-items", "deliver")
+PATIENCE = 30.0  # seconds for a ServerApp whose SuperLink was killed to notice that, and to end
 
 
 def play(grid: Grid, context: Any) -> None:
@@ -61,8 +65,14 @@ class Served:
         if task not in TASKS:
             raise TacitError(f"There is no task {shown(task)}; it is {' or '.join(TASKS)}.")
         self._wait()
+        with _alone(self.project):
+            return self._played(task, run)
+
+    def _played(self, task: str, run: str) -> str:
         if task == "new-items":
             return self._add_items(run or _last_finished(self.project))
+        if task == "deliver":
+            return self._deliver_again(run or _last_finished(self.project))
         coordinator = self.coordinator(run or _next_run(self.project))
         outcome = coordinator.run()
         metrics = ", ".join(f"{name} {value:.4f}" for name, value in outcome.metrics.items())
@@ -108,6 +118,12 @@ class Served:
             if len(online) < settings.quorum * len(known):
                 raise
             LOG.warning("%s", error)
+
+    def _deliver_again(self, run: str) -> str:
+        """The final model for nodes that were away at the end of a run."""
+        have_it = self.coordinator(run).deliver_again()
+        nodes = self.project.settings.nodes
+        return f"the model of run {run} is with {len(have_it)} of {len(nodes)} nodes"
 
     def _add_items(self, run: str) -> str:
         project = self.project
@@ -156,6 +172,25 @@ def _last_finished(project: Project) -> str:
     if not done:
         raise TacitError("No run is over yet; new items get rows from a finished one.")
     return done[-1]
+
+
+@contextmanager
+def _alone(project: Project) -> Iterator[None]:
+    """Within it, no other ServerApp of this deployment is at work."""
+    end = time.monotonic() + PATIENCE
+    with ExitStack() as held:
+        while True:
+            try:
+                held.enter_context(only_process(project.runs))
+                break
+            except TakenError as error:
+                if time.monotonic() > end:
+                    raise TacitError(
+                        "Another ServerApp of this deployment is at work; wait until it has "
+                        "ended, or stop it with `flwr stop`."
+                    ) from error
+            time.sleep(0.2)
+        yield
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tacit.data.sampling import DrawnNegatives
+from tacit.data.replay import DrawnNegatives
 from tacit.data.views import HeldOut, TrainView
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import summary

@@ -16,7 +16,8 @@ from tacit.data.split import split_dataset
 from tacit.errors import TacitError, argument
 from tacit.experiment.folder import RunFolder, train_again
 from tacit.experiment.prepare import Prepared, prepare, tables_read
-from tacit.experiment.record import Counts, RunRecord
+from tacit.experiment.record import RunRecord
+from tacit.experiment.record_parts import Counts
 from tacit.experiment.sealed import (
     DamagedError,
     file_checksum,

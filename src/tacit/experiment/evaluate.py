@@ -13,7 +13,8 @@ from tacit.evaluation.ranks import Ranks, Ties
 from tacit.experiment.data_record import OLD, NoOrderError, require_same
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.prepare import prepare
-from tacit.experiment.record import Metrics, Numbers, Privacy, RecordPart, RunRecord
+from tacit.experiment.record import RunRecord
+from tacit.experiment.record_parts import Metrics, Numbers, Privacy, RecordPart
 from tacit.experiment.result import read_ranks
 from tacit.experiment.spec import Experiment
 

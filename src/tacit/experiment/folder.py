@@ -14,7 +14,8 @@ from typing import Any
 from tacit.core.codec import UnknownPartError
 from tacit.errors import TacitError, argument
 from tacit.experiment.data_spec import Stored, is_stored
-from tacit.experiment.record import RunRecord, format_of
+from tacit.experiment.record import RunRecord
+from tacit.experiment.record_format import format_of
 from tacit.experiment.sealed import (
     NO_MATCH,
     DamagedError,
@@ -46,6 +47,10 @@ else:
 
     def _take(handle: int) -> None:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class TakenError(TacitError):
+    """Another process is at work in a folder."""
 
 
 @contextmanager
@@ -98,7 +103,7 @@ def _held(folder: Path) -> int:
                     f"{str(path)!r} could not be locked ({said(error)}); choose another "
                     f"{argument('out')}."
                 ) from error
-            raise TacitError(
+            raise TakenError(
                 f"Another process is running in {str(folder)!r}; wait until it has ended, or "
                 f"choose another {argument('out')}."
             ) from error

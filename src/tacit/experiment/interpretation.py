@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from tacit.data.protocol import Protocol
 from tacit.experiment.amounts import metric_text as m4
 from tacit.experiment.amounts import whole_text
-from tacit.experiment.record import Cold, Ranking, RunRecord
+from tacit.experiment.record import RunRecord
+from tacit.experiment.record_parts import Cold, Ranking
 
 # The tables of a report, from the record of a run: which scorers, which columns, which values.
 

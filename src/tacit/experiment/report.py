@@ -32,7 +32,8 @@ from tacit.experiment.interpretation import (
     main_table,
     unclean_sentence,
 )
-from tacit.experiment.record import Ranking, RoundRecord, RunRecord
+from tacit.experiment.record import RoundRecord, RunRecord
+from tacit.experiment.record_parts import Ranking
 from tacit.experiment.sealed import DamagedError, content_of
 from tacit.files import write_text
 

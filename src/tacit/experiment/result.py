@@ -14,7 +14,7 @@ import polars as pl
 from tacit.data.dataset import Dataset
 from tacit.data.digest import DataDigest
 from tacit.data.protocol import Protocol
-from tacit.data.sampling import DrawnNegatives
+from tacit.data.replay import DrawnNegatives
 from tacit.data.split import cautions, resolved_split
 from tacit.data.views import TrainView
 from tacit.errors import TacitError
@@ -36,7 +36,8 @@ from tacit.experiment.claims import chosen_in_sight
 from tacit.experiment.interpretation import sampled_notes
 from tacit.experiment.plugins import plugin_notes, quirk_notes
 from tacit.experiment.prepare import Prepared
-from tacit.experiment.record import (
+from tacit.experiment.record import RunRecord
+from tacit.experiment.record_parts import (
     Beyond,
     Breakdown,
     BreakdownPart,
@@ -52,7 +53,6 @@ from tacit.experiment.record import (
     Privacy,
     Ranking,
     Reference,
-    RunRecord,
     Scorers,
     TestRelease,
     WithoutContent,

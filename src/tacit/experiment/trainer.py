@@ -15,7 +15,7 @@ import torch
 from tacit.core.algorithm import Algorithm, Disclosure, Exchange, Sample, Traffic
 from tacit.core.ledger import Ledger
 from tacit.core.types import EnginePath, Task
-from tacit.data.sampling import DrawnNegatives
+from tacit.data.replay import DrawnNegatives
 from tacit.data.views import TrainView
 from tacit.engines.clients import sample_of, shape_in_state
 from tacit.engines.cold import ColdServer

@@ -1,4 +1,5 @@
-"""Papers and controls as expressions over parts. To add one: a file here, and one line in `entry`.
+"""Papers and controls as expressions over parts. To add one: a file here, and a line in
+`core/registry.py`.
 
 The builders below are imported when first used, so that a command pays for its own method only.
 """
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
     from tacit.methods.factorisation import fedrecon as fedrecon
     from tacit.methods.fcf_als import FcfAls as FcfAls
     from tacit.methods.feddae import FedDAE as FedDAE
+    from tacit.methods.fedmix import FedMix as FedMix
     from tacit.methods.fednext import FedNext as FedNext
     from tacit.methods.fedpergnn import FedPerGNN as FedPerGNN
     from tacit.methods.gar import Gar as Gar
@@ -73,6 +75,7 @@ WHERE = {
     "DpAls": "dpals",
     "FcfAls": "fcf_als",
     "FedDAE": "feddae",
+    "FedMix": "fedmix",
     "FedNext": "fednext",
     "FedPerGNN": "fedpergnn",
     "Ials": "ials",

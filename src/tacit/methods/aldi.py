@@ -26,24 +26,30 @@ Ours: factors from `mf` and pairs of every interaction with one drawn item
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
-from tacit.central.networks import Losses, Perceptron, apart, half_squares
-from tacit.central.pairs import PairSamples
+from tacit.central.networks import Perceptron, half_squares
+from tacit.central.samples import PairSamples
+from tacit.central.training import require_at_least_one
 from tacit.core.optim import Adam, Optimiser
 from tacit.core.registry import register
 from tacit.core.types import Params
 from tacit.data.views import TrainView
 from tacit.errors import TacitError
-from tacit.methods.content_references import NARROW, ContentReference, Known, first_pairs
+from tacit.methods.content_references import (
+    NARROW,
+    ContentReference,
+    FactorBatch,
+    Known,
+    first_pairs,
+)
 from tacit.methods.entry import METHODS, Entry
-from tacit.parts.diffusion.denoiser import descended, with_memory
 
 _WEIGHT_SCALE = 0.01
 _MOMENTUM = 0.01  # of running statistics
@@ -80,11 +86,9 @@ def sureness(train: TrainView) -> np.ndarray:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
-    """N pairs: factors of users, positives and negatives, content of both, and weights ω."""
+class Batch(FactorBatch):
+    """Pairs: factors of negatives too, content of both, and weights ω."""
 
-    user_ND: Tensor
-    item_ND: Tensor
     negative_ND: Tensor
     content_NF: Tensor
     negative_NF: Tensor
@@ -93,7 +97,7 @@ class Batch:
 
 @register("aldi")
 @dataclass(frozen=True)
-class Aldi(ContentReference):
+class Aldi(ContentReference[Batch]):
     """ALDI; `alpha`, `beta` and `gamma` weigh ranking, identification and rating distribution.
 
     >>> Aldi().alpha, Aldi().beta, Aldi().gamma, Aldi().ranked_width
@@ -110,8 +114,7 @@ class Aldi(ContentReference):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.hidden < 1:
-            raise TacitError(f"hidden is {self.hidden}; it must be at least 1.")
+        require_at_least_one(self, "hidden")
         for name in ("alpha", "beta", "gamma"):
             if not getattr(self, name) >= 0:
                 raise TacitError(f"{name} is {getattr(self, name)}; it must not be below 0.")
@@ -124,10 +127,8 @@ class Aldi(ContentReference):
         sizes = (self.hidden, self.width, _WEIGHT_SCALE, _MOMENTUM)
         return Perceptron("user", self.width, *sizes), Perceptron("item", feature_width, *sizes)
 
-    def begin(self, feature_width: int, seed: int, dtype: torch.dtype) -> Params:
-        user, item = self._students(feature_width)
-        p = user.parameters(seed, dtype) | item.parameters(seed, dtype)
-        return with_memory(self.optimiser, p) | user.statistics(dtype) | item.statistics(dtype)
+    def networks(self, feature_width: int) -> dict[str, tuple[Perceptron, ...]]:
+        return {"": self._students(feature_width)}
 
     def loss(
         self,
@@ -162,23 +163,16 @@ class Aldi(ContentReference):
             + self.decay * half_squares(p, names)
         )
 
-    def learnt(
-        self,
-        p: Params,
-        known: Known,
-        samples: PairSamples,
-        number: int,
-        generator: np.random.Generator,
-    ) -> tuple[Params, float]:
+    def batches(
+        self, known: Known, samples: PairSamples, generator: np.random.Generator
+    ) -> Iterator[Batch]:
         user_N, item_N, negative_N = map(torch.from_numpy, first_pairs(samples))
         content_WF = known.feature_WF
         weight_W = torch.ones(len(content_WF), dtype=content_WF.dtype)
         if self.weighted:
             weight_W = torch.from_numpy(sureness(known.train)).to(content_WF)
-        moving, statistics = apart(p, self._students(content_WF.shape[1]))
-        rate, losses = self.optimiser.rate_at(number, len(content_WF)), Losses()
-        for piece in map(torch.from_numpy, self.batches(len(user_N), generator)):
-            batch = Batch(
+        for piece in map(torch.from_numpy, self.pieces(len(user_N), generator)):
+            yield Batch(
                 known.user_UD[user_N[piece]],
                 known.item_WD[item_N[piece]],
                 known.item_WD[negative_N[piece]],
@@ -186,9 +180,6 @@ class Aldi(ContentReference):
                 content_WF[negative_N[piece]],
                 weight_W[item_N[piece]],
             )
-            loss = partial(self.loss, statistics=statistics, batch=batch, training=generator)
-            moving = descended(self.optimiser, moving, losses.told(loss, len(piece)), rate)
-        return moving | statistics, losses.mean
 
     def user_vectors(self, p: Params, factors: Params, user_ND: Tensor) -> Tensor:
         student = self._students(1)[0]

@@ -32,19 +32,15 @@ from torch.nn.functional import cosine_similarity
 from tacit.central.embeddings import (
     ITEM_TABLE,
     USER_TABLE,
-    Batch,
     Embeddings,
-    dropped,
-    glorot,
-    layer,
-    linear,
     require_rate,
     require_weights,
-    row_of,
     summed_norms,
 )
 from tacit.central.graph import propagate
 from tacit.central.multimodal import GraphAndContent, GraphContentModel, require_layers
+from tacit.central.networks import dropped, glorot, layer, row_of, through
+from tacit.central.samples import Batch
 from tacit.core.registry import register
 from tacit.core.types import CONTENT, Initializer, Params
 from tacit.data.views import TrainView
@@ -109,7 +105,7 @@ class Bm3(GraphContentModel[GraphAndContent]):
         return user_UD, item_ID + p[ITEM_TABLE]
 
     def embeddings(self, p: Params, known: GraphAndContent) -> Embeddings:
-        return Embeddings(*(linear(p, PREDICTOR, rows) for rows in self.vectors(p, known)))
+        return Embeddings(*(through(p, PREDICTOR, rows) for rows in self.vectors(p, known)))
 
     def batch_loss(
         self, p: Params, known: GraphAndContent, batch: Batch, generator: np.random.Generator
@@ -123,12 +119,12 @@ class Bm3(GraphContentModel[GraphAndContent]):
             dropped(row_RD.detach()[row_B], self.dropout, generator)
             for row_RD, row_B in ((user_RD, user_B), (item_RD, item_B))
         )
-        loss = unlike(linear(p, PREDICTOR, user_RD)[user_B], item_target_BD)
-        loss = loss + unlike(linear(p, PREDICTOR, item_RD)[item_B], user_target_BD)
+        loss = unlike(through(p, PREDICTOR, user_RD)[user_B], item_target_BD)
+        loss = loss + unlike(through(p, PREDICTOR, item_RD)[item_B], user_target_BD)
         for name in self.modalities:
             content_RF = self.content_rows(p, known, name)[item_R]
-            modality_RD = linear(p, f"project.{CONTENT}{name}", content_RF)
-            prediction_BD = linear(p, PREDICTOR, modality_RD)[item_B]
+            modality_RD = through(p, f"project.{CONTENT}{name}", content_RF)
+            prediction_BD = through(p, PREDICTOR, modality_RD)[item_B]
             own_target_BD = dropped(modality_RD.detach()[item_B], self.dropout, generator)
             both = unlike(prediction_BD, item_target_BD) + unlike(prediction_BD, own_target_BD)
             loss = loss + self.modality_weight * both

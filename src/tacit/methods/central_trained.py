@@ -9,8 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.central.pairs import TABLE_SCALE, PairModel, PairSamples
-from tacit.central.rows import StepRule, arrays_of, is_written_down, mf_epoch
+from tacit.central.factor_kernels import mf_epoch
+from tacit.central.pairs import TABLE_SCALE, PairModel
+from tacit.central.rows import StepRule, is_written_down, table_of
+from tacit.central.samples import PairSamples
 from tacit.central.tower import TowerModel
 from tacit.core.capabilities import defines
 from tacit.core.optim import Sgd
@@ -44,9 +46,6 @@ class Mf(PairModel):
     def item_tables(self) -> dict[str, Initializer]:
         return {"items": Initializer((self.dim,), "normal", TABLE_SCALE)}
 
-    def tower(self) -> dict[str, Initializer]:
-        return {}
-
     def logit(self, p: Params) -> Tensor:
         return (p["user"] * p["items"]).sum(-1)
 
@@ -55,20 +54,8 @@ class Mf(PairModel):
         that they were written for."""
         if self.kernel is None:
             return super().descend(parameters, samples, step_rule)
-        return float(
-            mf_epoch(
-                *arrays_of(parameters, "user"),
-                *arrays_of(parameters, "items"),
-                samples.user_N,
-                samples.item_N,
-                samples.label_N,
-                self.batch,
-                step_rule.adam,
-                step_rule.beta1,
-                step_rule.beta2,
-                step_rule.constants,
-            )
-        )
+        users, items = (table_of(parameters, name) for name in ("user", "items"))
+        return float(mf_epoch(users, items, samples.arrays, self.batch, step_rule.step))
 
     @property
     def kernel(self) -> str | None:

@@ -19,6 +19,7 @@ from tacit.core.custom import CustomMethod, carried_over
 from tacit.core.recency import Recency
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
+from tacit.data.dataset import Modalities
 from tacit.data.protocol import added_later
 from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
@@ -28,14 +29,17 @@ from tacit.methods.entry import METHODS, Entry
 from tacit.methods.item_to_item import (
     ItemToItem,
     Scaling,
+    content_gram,
     history_rows,
     known,
     require_grid,
     train_matrix,
     train_row,
+    weights_of,
 )
 from tacit.methods.private_pairs import PrivatePairs
 from tacit.methods.private_spectrum import PrivateSpectrum
+from tacit.parts.cold.features import Features
 from tacit.privacy.guarantee import PrivacyRequest
 
 # EASE (Steck, 2019): the closed-form item-to-item model; a central baseline, not a federated
@@ -162,10 +166,15 @@ METHODS["pure_svd"] = Entry(
 # server weighs items by the diagonal of the sum (`item_to_item.py`): nothing more is sent. `scale =
 # "norm"` is a row power of 1/2: a client's part of the sum then has Frobenius norm 1, whatever its
 # history. Under a claim of privacy another release takes the place of this one
-# (`private_pairs.py`): noisy counts first, then the Gram matrix of the items that are heard. Of the
-# three powers it knows that of columns alone, and refuses the others.
+# (`private_pairs.py`): noisy counts first, then the Gram matrix of the items that are heard. It
+# knows the power of columns, and refuses all else that is set here.
+#
+# `diagonal` above 0 relaxes the zero diagonal (RLAE), and `content` is a prior for items that few
+# people have, as strong as `people` of them (`item_to_item.py`). Items that nobody has are ranked
+# too then, by their content. Clients send and receive what they did without.
 
 GRAM, WEIGHT = "gram", "weight"
+RIDGE = "ridge"  # of the round, kept for `complete`; never sent
 
 # Under a claim of privacy; docs/privacy.md says on which data they were chosen.
 PRIVATE_EASE: dict[str, Any] = {
@@ -259,6 +268,9 @@ class FedEase(PairSums):
     row_power: float = added_later(0.0)
     dropout: float = added_later(0.0)
     column_power: float = added_later(0.0)
+    diagonal: float = added_later(0.0)  # the largest that an entry of the diagonal may be
+    content: Features | None = added_later(None)
+    people: float = added_later(3.0)  # whom content counts for; not looked at without content
 
     # said again: what a class vouches for stands in the class itself (`core/capabilities.py`)
     bound, update, absorb = PairSums.bound, PairSums.update, PairSums.absorb
@@ -267,6 +279,10 @@ class FedEase(PairSums):
     def __post_init__(self) -> None:
         require_grid("ridges", self.ridges)
         _require_one_scale(self.scale, self.row_power)
+        if not 0 <= self.diagonal <= 1:
+            raise TacitError(f"diagonal is {self.diagonal}; it must be from 0 to 1.")
+        if not 0 < self.people < np.inf:
+            raise TacitError(f"people is {self.people}; it must be a number above 0.")
         _ = self.scaling
 
     @property
@@ -278,18 +294,41 @@ class FedEase(PairSums):
     def settings_tried(self) -> int:
         return len(self.ridges)
 
+    def shared(self, task: Task) -> dict[str, Initializer]:
+        kept = {} if self.content is None else {RIDGE: Initializer(())}
+        return {**super().shared(task), **kept}
+
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
         gram_II = total.get(GRAM, shared[GRAM])
+        ridge = self.ridges[min(round_number, len(self.ridges)) - 1]
+        if self.content is not None:  # solved in `complete`, which is given the content
+            kept = {RIDGE: torch.tensor(ridge, dtype=torch.float64)}
+            return {GRAM: gram_II, WEIGHT: shared[WEIGHT], **kept}
+        return {GRAM: gram_II, WEIGHT: self._weight(gram_II, gram_II, ridge)}
+
+    @property
+    def ranks_unseen(self) -> bool:
+        return self.content is not None
+
+    def complete(self, shared: Params, content: Modalities) -> Params:
+        assert self.content is not None
+        gram_II = shared[GRAM]
+        alike_II = content_gram(self.content, content, gram_II.diagonal())
+        both_II = gram_II + self.people * alike_II
+        return {**shared, WEIGHT: self._weight(gram_II, both_II, float(shared[RIDGE]))}
+
+    def _weight(self, gram_II: Tensor, known_II: Tensor, ridge: float) -> Tensor:
+        """Weights from all that is known of pairs, scaled by how many people have an item."""
         require_memory(
             3 * gram_II.numel() * 8,
             what=f"EASE's item-to-item tables for {len(gram_II)} items",
             hint="use fedspectral, whose tables are thin",
         )
-        ridge = self.ridges[min(round_number, len(self.ridges)) - 1]
         count_I = gram_II.diagonal()
-        inverse_II = torch.linalg.inv(gram_II + torch.diag(self.scaling.penalty(count_I, ridge)))
-        weight_II = (-inverse_II / inverse_II.diagonal()).fill_diagonal_(0.0)
-        return {GRAM: gram_II, WEIGHT: self.scaling.of_columns(weight_II, count_I)}
+        penalty_I = self.scaling.penalty(count_I, ridge)
+        inverse_II = torch.linalg.inv(known_II + torch.diag(penalty_I))
+        weight_II = weights_of(inverse_II, penalty_I, self.diagonal)
+        return self.scaling.of_columns(weight_II, count_I)
 
 
 def _require_one_scale(scale: str, row_power: float) -> None:
@@ -304,6 +343,7 @@ METHODS["fedease"] = Entry(
     build=FedEase,
     summary="ours: EASE from one sum over clients",
     rounds=len(FedEase().ridges),
+    presets={"paper": {}, "content": {"content": Features(reduce=False)}},
 )
 
 

@@ -97,7 +97,7 @@ def fedvbpr(
 
 METHODS["fedvbpr"] = Entry(
     build=fedvbpr,
-    summary="id row beside projected content, pairwise loss; narrower than print, no L2 term",
+    summary="id row beside projected content, pairwise loss; narrower than published, no L2 term",
     rounds=100,
     protocol="fedmr",
 )

@@ -20,24 +20,27 @@ have. Released code draws negatives that may be positives.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from tacit import streams
-from tacit.central.pairs import PairSamples, draw_unshuffled, newcomer_rows
+from tacit.central.networks import Losses, Perceptron, apart
+from tacit.central.samples import PairSamples, draw_unshuffled
+from tacit.central.training import drawn, require_at_least_one
 from tacit.core.central import TrainedCentralMethod
-from tacit.core.optim import Adam
-from tacit.core.types import Params
+from tacit.core.optim import Adam, Optimiser
+from tacit.core.types import Initializer, Params
 from tacit.data.sampling import Sampling
 from tacit.data.views import History, TrainView
-from tacit.errors import TacitError
 from tacit.methods.central_trained import Mf
 from tacit.parts.cold.features import Features
+from tacit.parts.diffusion.denoiser import descended, with_memory
 
 USER, ITEMS = "user", "items"  # the tables of the factorisation
 WARM = "warm"  # codes of the items that exist in training
@@ -86,6 +89,7 @@ class RanksByVectors(TrainedCentralMethod, ABC):
 
     ranks_unseen: ClassVar[bool] = True
     features: Features
+    optimiser: Optimiser
 
     @property
     @abstractmethod
@@ -105,9 +109,25 @@ class RanksByVectors(TrainedCentralMethod, ABC):
         return np.asarray((user_BK @ parameters[RANKED_ITEMS].T).numpy())
 
 
+@dataclass(frozen=True, eq=False)
+class FactorBatch:
+    """N samples: the factors of users and of items; a reference adds what else it reads."""
+
+    user_ND: Tensor
+    item_ND: Tensor
+
+    def __len__(self) -> int:
+        return len(self.user_ND)
+
+
+AnyBatch = TypeVar("AnyBatch", bound=FactorBatch)
+States = dict[str, tuple[Params, Params]]  # of each network: what descends, running statistics
+
+
 @dataclass(frozen=True)
-class ContentReference(RanksByVectors):
-    """A reference for cold items over the factors of warm ones; a subclass says what it learns."""
+class ContentReference(RanksByVectors, Generic[AnyBatch]):
+    """A reference for cold items over the factors of warm ones; a subclass declares networks, the
+    batches that they read and their losses."""
 
     factors: Mf = FACTORS
     factor_epochs: int = 20
@@ -115,9 +135,7 @@ class ContentReference(RanksByVectors):
     batch: int = 1024
 
     def __post_init__(self) -> None:
-        for name in ("factor_epochs", "batch"):
-            if getattr(self, name) < 1:
-                raise TacitError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        require_at_least_one(self, "factor_epochs", "batch")
 
     @property
     def sampling(self) -> Sampling:
@@ -138,20 +156,36 @@ class ContentReference(RanksByVectors):
         return self.width
 
     @abstractmethod
-    def begin(self, feature_width: int, seed: int, dtype: torch.dtype) -> Params:
-        """The parameters of the second stage, what optimisers remember included."""
+    def networks(self, feature_width: int) -> dict[str, tuple[Perceptron, ...]]:
+        """The towers of each network that descends by itself, in the order in which they do. A name
+        is what those of the network's parameters begin with; a single network may be called ""."""
+
+    def layers(self, feature_width: int) -> dict[str, Initializer]:
+        """Layers that a single network has beside its towers."""
+        return {}
 
     @abstractmethod
-    def learnt(
+    def batches(
+        self, known: Known, samples: PairSamples, generator: np.random.Generator
+    ) -> Iterator[AnyBatch]:
+        """The batches of an epoch, by `pieces`; `samples` stand user after user."""
+
+    def loss(
         self,
         p: Params,
-        known: Known,
-        samples: PairSamples,
-        number: int,
-        generator: np.random.Generator,
-    ) -> tuple[Params, float]:
-        """Those after epoch `number` of the stage (from 1), and its mean loss. `samples` stand user
-        after user; running statistics of `p` may be moved in place."""
+        statistics: Params,
+        batch: AnyBatch,
+        training: np.random.Generator | None,
+    ) -> Tensor:
+        """The loss of a batch, of a single network; running statistics are moved in place."""
+        raise NotImplementedError
+
+    def loss_of(
+        self, network: str, batch: AnyBatch, states: States, training: np.random.Generator
+    ) -> Callable[[Params], Tensor]:
+        """The loss of a batch as a function of what descends of a network."""
+        _, statistics = states[network]
+        return partial(self.loss, statistics=statistics, batch=batch, training=training)
 
     @abstractmethod
     def user_vectors(self, p: Params, factors: Params, user_ND: Tensor) -> Tensor:
@@ -160,6 +194,41 @@ class ContentReference(RanksByVectors):
     @abstractmethod
     def item_vectors(self, p: Params, known: Known) -> Tensor:
         """(I, K) what is ranked."""
+
+    def begin(self, feature_width: int, seed: int, dtype: torch.dtype) -> Params:
+        """The parameters of the second stage, what optimisers remember included."""
+        found: Params = {}
+        for network, towers in self.networks(feature_width).items():
+            moving, statistics = drawn(self.layers(feature_width), seed, dtype), Params()
+            for tower in towers:
+                moving |= tower.parameters(seed, dtype)
+                statistics |= tower.statistics(dtype)
+            whole = with_memory(self.optimiser, moving) | statistics
+            found |= {f"{network}{name}": value for name, value in whole.items()}
+        return found
+
+    def learnt(
+        self,
+        p: Params,
+        known: Known,
+        samples: PairSamples,
+        number: int,
+        generator: np.random.Generator,
+    ) -> tuple[Params, float]:
+        """The parameters after epoch `number` of the stage (from 1), and the mean loss of the last
+        network. On every batch the networks descend one after the other."""
+        networks = self.networks(known.feature_IF.shape[1])
+        states = {name: apart(beginning(p, name), towers) for name, towers in networks.items()}
+        rate, losses = self.optimiser.rate_at(number, len(known.item_WD)), Losses()
+        *_, last = networks
+        for batch in self.batches(known, samples, generator):
+            for name, (moving, statistics) in states.items():
+                loss = self.loss_of(name, batch, states, generator)
+                loss = losses.told(loss, len(batch)) if name == last else loss
+                states[name] = descended(self.optimiser, moving, loss, rate), statistics
+        after = {name: moving | statistics for name, (moving, statistics) in states.items()}
+        named = {f"{name}{key}": value for name, q in after.items() for key, value in q.items()}
+        return named, losses.mean
 
     def start(self, train: TrainView, seed: int, dtype: torch.dtype = torch.float32) -> Params:
         existing = train.existing()
@@ -220,11 +289,11 @@ class ContentReference(RanksByVectors):
             time_H=None if history.time_H is None else history.time_H[existed_H],
         )
         with torch.enable_grad():
-            rows = newcomer_rows(self.factors, factors, own, name=name, seed=seed, epochs=epochs)
+            rows = self.factors.newcomer_rows(factors, own, name=name, seed=seed, epochs=epochs)
         vector_1K = self.user_vectors(network_of(parameters), factors, rows[USER])
         return np.asarray((vector_1K @ parameters[RANKED_ITEMS].T)[0].numpy())
 
-    def batches(self, count: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
+    def pieces(self, count: int, generator: np.random.Generator) -> Iterator[np.ndarray]:
         """All numbers below `count`, shuffled, in pieces of nearly equal size, at most `batch`. A
         piece of one is left out: a batch norm has no statistics of it."""
         order_N = generator.permutation(count)
@@ -252,7 +321,7 @@ def first_pairs(samples: PairSamples) -> tuple[np.ndarray, np.ndarray, np.ndarra
 
 
 def _factors(parameters: Params) -> Params:
-    """The tables of the factorisation, with their moments."""
+    """The tables of the factorisation, with their optimizer state."""
     return {
         name: value for name, value in parameters.items() if name.split("/")[0] in (USER, ITEMS)
     }
@@ -260,8 +329,17 @@ def _factors(parameters: Params) -> Params:
 
 def network_of(parameters: Params) -> Params:
     """The parameters of the network alone, by their own names."""
+    return beginning(parameters, NETWORK)
+
+
+def beginning(parameters: Params, prefix: str) -> Params:
+    """Those whose names begin so, without it.
+
+    >>> sorted(beginning({"a:w": torch.zeros(1), "b:w": torch.zeros(1)}, "a:"))
+    ['w']
+    """
     return {
-        name.removeprefix(NETWORK): value
+        name.removeprefix(prefix): value
         for name, value in parameters.items()
-        if name.startswith(NETWORK)
+        if name.startswith(prefix)
     }

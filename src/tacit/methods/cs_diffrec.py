@@ -33,7 +33,8 @@ import torch
 from torch import Tensor
 
 from tacit import streams
-from tacit.central.networks import Losses, drawn, linear, through
+from tacit.central.networks import Losses, linear, through
+from tacit.central.training import drawn, require_at_least_one
 from tacit.core.optim import Adam, Optimiser
 from tacit.core.registry import register
 from tacit.core.types import Params
@@ -140,9 +141,7 @@ class CsDiffRec(RanksByVectors):
     optimiser: Optimiser = Adam(5e-5)
 
     def __post_init__(self) -> None:
-        for name in ("hidden", "content_width", "draws", "batch"):
-            if getattr(self, name) < 1:
-                raise TacitError(f"{name} is {getattr(self, name)}; it must be at least 1.")
+        require_at_least_one(self, "hidden", "content_width", "draws", "batch")
         if not 0 <= self.dropout < 1:
             raise TacitError(f"dropout is {self.dropout}; it must be at least 0 and below 1.")
 

@@ -9,47 +9,9 @@ from typing import Any
 from tacit.core.central import CentralMethod, TrainedCentralMethod
 from tacit.core.custom import CustomMethod
 from tacit.core.method import Method
+from tacit.core.registry import METHOD_MODULES
 from tacit.errors import TacitError, nearest, shown
 from tacit.names import Names
-
-# Which file here registers which methods. `tacit list` shows them in this order: federated papers,
-# then those that read content, then controls and central baselines; others come after them.
-BUILT_IN = {
-    "tacit.methods.factorisation": ("fedmf", "fcf", "fedavg", "fedncf", "fedneumf", "fedrecon"),
-    "tacit.methods.pfedrec": ("pfedrec",),
-    "tacit.methods.personal_tables": ("fedrap", "gpfedrec", "cofedrec"),
-    "tacit.methods.fcf_als": ("fcf_als",),
-    "tacit.methods.dpals": ("dpals",),
-    "tacit.methods.feddae": ("feddae",),
-    "tacit.methods.metamf": ("metamf",),
-    "tacit.methods.fedpergnn": ("fedpergnn",),
-    "tacit.methods.content": ("cs_fcf", "cs_fedncf", "fedvbpr"),
-    "tacit.methods.cold_start": ("ipfedrec", "ifedncf", "mdifffr", "light_mdifffr"),
-    "tacit.methods.controls": (
-        "popularity",
-        "fedpop",
-        "random",
-        "unseen_first",
-        "mean_profile",
-        "local_only",
-    ),
-    "tacit.methods.closed_forms": ("ease", "pure_svd", "fedease", "fedspectral"),
-    "tacit.methods.fednext": ("fednext",),
-    "tacit.methods.central_trained": ("mf", "ncf", "neumf"),
-    "tacit.methods.pairwise_references": ("bprmf", "lightgcn"),
-    "tacit.methods.ials": ("ials",),
-    "tacit.methods.linear_references": ("edlae", "slim", "fedslim"),
-    "tacit.methods.heater": ("heater",),
-    "tacit.methods.gar": ("gar",),
-    "tacit.methods.aldi": ("aldi",),
-    "tacit.methods.cs_diffrec": ("cs_diffrec",),
-    "tacit.methods.vbpr": ("vbpr",),
-    "tacit.methods.bm3": ("bm3",),
-    "tacit.methods.mgcn": ("mgcn",),
-    "tacit.methods.pgl": ("pgl",),
-    "tacit.methods.order_references": ("markov", "slist"),
-    "tacit.methods.sequence_models": ("gru4rec", "sasrec"),
-}
 
 
 @dataclass(frozen=True)
@@ -99,4 +61,10 @@ def _origin(entry: Entry) -> tuple[str, str] | None:
 
 
 # All methods by name; each file puts its own here, and so does a user's module.
-METHODS: Names[Entry] = Names("method", "tacit.methods", BUILT_IN, _accept, _origin)
+METHODS: Names[Entry] = Names(
+    "method",
+    "tacit.methods",
+    {module: (*names.classes, *names.expressions) for module, names in METHOD_MODULES.items()},
+    _accept,
+    _origin,
+)

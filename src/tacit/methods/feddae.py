@@ -33,7 +33,7 @@ from torch.func import grad
 from tacit.core.algorithm import ClientData
 from tacit.core.capabilities import written_step
 from tacit.core.custom import CustomMethod, RaggedBatch
-from tacit.core.optim import Adam, Optimiser, adam_step, with_moments, without_moments
+from tacit.core.optim import Adam, Optimiser, adam_step, with_adam_state, without_optimizer_state
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
 from tacit.data.views import Lists
@@ -110,7 +110,7 @@ class FedDAE(CustomMethod):
             **_linear("decoder", self.latent, self.hidden, "w0", "b0"),
             **_linear("decoder", self.hidden, task.n_items, "w1", "b1"),
         }
-        return with_moments({**self._encoder("global", task.n_items), **decoder})
+        return with_adam_state({**self._encoder("global", task.n_items), **decoder})
 
     def uploads(self, task: Task) -> frozenset[str]:
         return frozenset(name for name in self.shared(task) if "/" not in name)
@@ -134,7 +134,7 @@ class FedDAE(CustomMethod):
         return True
 
     def broadcast(self, shared: Params, user: Tensor) -> Params:
-        return without_moments(shared)
+        return without_optimizer_state(shared)
 
     def beta_at(self, round_number: int) -> float:
         """The weight of the divergence; t counts rounds from 0.
@@ -195,7 +195,7 @@ class FedDAE(CustomMethod):
     ) -> Params:
         step = written_step(self.local)
         assert step is not None
-        received = without_moments(shared)
+        received = without_optimizer_state(shared)
         n_items = len(received["decoder.b1"])
         rate = self.local.rate_at(round_number, n_items)
         total = {name: torch.zeros_like(v, dtype=torch.float64) for name, v in received.items()}

@@ -37,7 +37,7 @@ from torch.func import grad
 from tacit.core.algorithm import ClientData
 from tacit.core.capabilities import steps_entrywise
 from tacit.core.custom import CustomMethod, RaggedBatch
-from tacit.core.optim import Adam, adam_step, clipped, with_moments, without_moments
+from tacit.core.optim import Adam, adam_step, clipped, with_adam_state, without_optimizer_state
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
 from tacit.data.sampling import Sampling
@@ -99,7 +99,7 @@ class FedPerGNN(CustomMethod):
 
     def shared(self, task: Task) -> dict[str, Initializer]:
         return {
-            **with_moments(self._model(task)),
+            **with_adam_state(self._model(task)),
             "slots": Initializer(
                 (task.n_items, self.neighbours, self.dim + 1)
             ),  # vector, and 1 if taken
@@ -110,7 +110,7 @@ class FedPerGNN(CustomMethod):
         return frozenset(name for name in self.shared(task) if "/" not in name)
 
     def private(self, task: Task) -> dict[str, Initializer]:
-        return with_moments({"user": Initializer((self.dim,), "normal", self.scale)})
+        return with_adam_state({"user": Initializer((self.dim,), "normal", self.scale)})
 
     def noise(self, task: Task) -> dict[str, Initializer]:
         drawn = {"slot": Initializer((task.n_items,), "uniform")}
@@ -123,7 +123,7 @@ class FedPerGNN(CustomMethod):
         return True
 
     def broadcast(self, shared: Params, user: Tensor) -> Params:
-        return without_moments(shared)
+        return without_optimizer_state(shared)
 
     def update(
         self, received: Params, private: Params, data: ClientData, round_number: int
@@ -190,7 +190,7 @@ class FedPerGNN(CustomMethod):
     def update_ragged(
         self, shared: Params, private: Params, batch: RaggedBatch, round_number: int
     ) -> Params:
-        p = {k: v for k, v in without_moments(shared).items() if k not in THIRD_PARTY}
+        p = {k: v for k, v in without_optimizer_state(shared).items() if k not in THIRD_PARTY}
         user = torch.from_numpy(batch.user_P)
         own = {name: value[user] for name, value in private.items()}
         own_slope, total = slopes(p, shared["slots"], own["user"], batch, not self.negatives)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -24,9 +24,48 @@ from tacit.methods.fedpergnn_model import LEAK, joined
 _compiled = compiled(fastmath={"contract", "arcp", "nsz", "reassoc"}, error_model="numpy")
 
 
+class Attention(NamedTuple):
+    """What a history is pooled with; `weight_N` is room for its weights."""
+
+    start: np.ndarray
+    item: np.ndarray
+    joined_ID: np.ndarray
+    pool_I: np.ndarray
+    mine_P: np.ndarray
+    leak: Any
+    weight_N: np.ndarray
+
+    @classmethod
+    def of(cls, history: Lists, joined_ID: Tensor, pool_I: Tensor, mine_P: Tensor) -> Attention:
+        leak = pool_I.new_tensor(LEAK).numpy()[()]
+        weight_N = np.empty(len(history.item_N), dtype=pool_I.numpy().dtype)
+        tensors = (joined_ID.numpy(), pool_I.numpy(), mine_P.numpy())
+        return cls(history.start_U1, history.item_N, *tensors, leak, weight_N)
+
+
+class Head(NamedTuple):
+    """A logit is out · relu(value of the item + shift of the client) + bias; without `rectify` the
+    rectifier is left out."""
+
+    value_IE: np.ndarray
+    shift_PE: np.ndarray
+    out_E: np.ndarray
+    bias: Any
+    rectify: bool
+
+
+class Samples(NamedTuple):
+    """The samples of all clients, one after another."""
+
+    start: np.ndarray
+    item: np.ndarray
+    label_N: np.ndarray
+
+
 @_compiled
-def pool(start, item, joined_ID, pool_I, mine_P, leak, weight_N, pooled_PD):  # type: ignore[no-untyped-def]
+def pool(attention, pooled_PD):  # type: ignore[no-untyped-def]
     """Attention over each history: its weights, and the items pooled into zeros."""
+    start, item, joined_ID, pool_I, mine_P, leak, weight_N = attention
     zero = joined_ID.dtype.type(0)
     for p in range(len(mine_P)):
         begin, end = start[p], start[p + 1]
@@ -49,20 +88,10 @@ def pool(start, item, joined_ID, pool_I, mine_P, leak, weight_N, pooled_PD):  # 
 
 @_compiled
 def pool_back(  # type: ignore[no-untyped-def]
-    start,
-    item,
-    joined_ID,
-    pool_I,
-    mine_P,
-    leak,
-    weight_N,
-    pooled_slope_PD,
-    report_P,
-    joined_slope_ID,
-    pool_slope_I,
-    mine_slope_P,
+    attention, pooled_slope_PD, report_P, joined_slope_ID, pool_slope_I, mine_slope_P
 ):
     """The gradient of `pool`, added to the last three."""
+    start, item, joined_ID, pool_I, mine_P, leak, weight_N = attention
     zero = joined_ID.dtype.type(0)
     dot_N = np.empty_like(weight_N)
     for p in range(len(mine_P)):
@@ -88,26 +117,14 @@ def pool_back(  # type: ignore[no-untyped-def]
 
 @_compiled
 def head_back(  # type: ignore[no-untyped-def]
-    start,
-    item,
-    label_N,
-    value_IE,
-    shift_PE,
-    out_E,
-    bias,
-    rectify,
-    squared,
-    report_P,
-    value_slope_IE,
-    shift_slope_PE,
-    out_slope_E,
+    samples, head, squared, report_P, value_slope_IE, shift_slope_PE, out_slope_E
 ):
     """The gradient of each client's mean loss over its samples; returns the output bias's.
 
-    A sample's logit is out · relu(value of the item + shift of the client) + bias; without
-    `rectify` the rectifier is left out. `squared` is squared error of the probability instead of
-    cross-entropy.
+    `squared` is squared error of the probability instead of cross-entropy.
     """
+    start, item, label_N = samples
+    value_IE, shift_PE, out_E, bias, rectify = head
     zero, one = value_IE.dtype.type(0), value_IE.dtype.type(1)
     bias_slope = 0.0  # sums over everybody are in double precision, as sums of uploads are
     width = len(out_E)
@@ -143,8 +160,9 @@ def head_back(  # type: ignore[no-untyped-def]
 
 
 @_compiled
-def head_scores(value_IE, shift_PE, out_E, bias, rectify, score_PI):  # type: ignore[no-untyped-def]
+def head_scores(head, score_PI):  # type: ignore[no-untyped-def]
     """Logits of all items for some clients."""
+    value_IE, shift_PE, out_E, bias, rectify = head
     zero = value_IE.dtype.type(0)
     for p in range(len(shift_PE)):
         shift = shift_PE[p]
@@ -204,26 +222,17 @@ def slopes(
     """Gradients of the clients' own vectors, and the sum of the others over who reports."""
     (joined_ID, pool_I, value_IE), items_back = vjp(lambda q: of_items(q, slots), p)[:2]
     (hidden_PD, mine_P), users_back = vjp(of_users, p, user_PD)[:2]
-    leak = pool_I.new_tensor(LEAK).numpy()[()]
     report_P = torch.from_numpy(batch.reports_P).to(user_PD)
-    history = (batch.history.start_U1, batch.history.item_N)
-    weight_N = np.empty(len(batch.history.item_N), dtype=pool_I.numpy().dtype)
     pooled_PD = torch.zeros_like(user_PD)
-    attention = (joined_ID.numpy(), pool_I.numpy(), mine_P.numpy(), leak, weight_N)
-    pool(*history, *attention, pooled_PD.numpy())
+    attention = Attention.of(batch.history, joined_ID, pool_I, mine_P)
+    pool(attention, pooled_PD.numpy())
     shift_PE, people_back = vjp(of_people, p, pooled_PD, hidden_PD)[:2]
-    out_E, bias, rectify = _out(p)
+    head = Head(value_IE.numpy(), shift_PE.numpy(), *_out(p))
     value_slope, shift_slope = torch.zeros_like(value_IE), torch.zeros_like(shift_PE)
-    out_slope = np.zeros(len(out_E), dtype=np.float64)
+    out_slope = np.zeros(len(head.out_E), dtype=np.float64)
     bias_slope = head_back(
-        batch.samples.start_U1,
-        batch.samples.item_N,
-        batch.label_N,
-        value_IE.numpy(),
-        shift_PE.numpy(),
-        out_E,
-        bias,
-        rectify,
+        Samples(batch.samples.start_U1, batch.samples.item_N, batch.label_N),
+        head,
         squared,
         report_P.numpy(),
         value_slope.numpy(),
@@ -234,8 +243,7 @@ def slopes(
     joined_slope, pool_slope = torch.zeros_like(joined_ID), torch.zeros_like(pool_I)
     mine_slope = torch.zeros_like(mine_P)
     pool_back(
-        *history,
-        *attention,
+        attention,
         pooled_slope.contiguous().numpy(),
         report_P.numpy(),
         joined_slope.numpy(),
@@ -251,7 +259,7 @@ def slopes(
         users_back((counted * hidden_slope, report_P * mine_slope))[0],
     )
     total = {name: parts[0][name] + parts[1][name] + parts[2][name] for name in p}
-    if rectify:
+    if head.rectify:
         total["out.w"] = torch.from_numpy(out_slope)
         total["out.b"] = torch.tensor(bias_slope, dtype=torch.float64)
     return own_slope, total
@@ -280,20 +288,9 @@ def ragged_scores(p: Params, slots: Tensor, user_PD: Tensor, history: Lists) -> 
     """Logits of all items for each client."""
     joined_ID, pool_I, value_IE = of_items(p, slots)
     hidden_PD, mine_P = of_users(p, user_PD)
-    leak = pool_I.new_tensor(LEAK).numpy()[()]
     pooled_PD = torch.zeros_like(user_PD)
-    weight_N = np.empty(len(history.item_N), dtype=pool_I.numpy().dtype)
-    pool(
-        history.start_U1,
-        history.item_N,
-        joined_ID.numpy(),
-        pool_I.numpy(),
-        mine_P.numpy(),
-        leak,
-        weight_N,
-        pooled_PD.numpy(),
-    )
+    pool(Attention.of(history, joined_ID, pool_I, mine_P), pooled_PD.numpy())
     score_PI = user_PD.new_empty(len(user_PD), len(value_IE))
     shift_PE = of_people(p, pooled_PD, hidden_PD)
-    head_scores(value_IE.numpy(), shift_PE.numpy(), *_out(p), score_PI.numpy())
+    head_scores(Head(value_IE.numpy(), shift_PE.numpy(), *_out(p)), score_PI.numpy())
     return score_PI

@@ -22,30 +22,28 @@ at ±5. The branch for the content of users is left out: nothing here reads cont
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.central.networks import (
-    Losses,
-    Perceptron,
-    apart,
-    drawn,
-    half_squares,
-    linear,
-    through,
-)
-from tacit.central.pairs import PairSamples
+from tacit.central.networks import Perceptron, half_squares, linear, through
+from tacit.central.samples import PairSamples
+from tacit.central.training import require_at_least_one
 from tacit.core.optim import Momentum, Optimiser
 from tacit.core.registry import register
-from tacit.core.types import Params
+from tacit.core.types import Initializer, Params
 from tacit.errors import TacitError
-from tacit.methods.content_references import NARROW, USER, ContentReference, Known
+from tacit.methods.content_references import (
+    NARROW,
+    USER,
+    ContentReference,
+    FactorBatch,
+    Known,
+)
 from tacit.methods.entry import METHODS, Entry
-from tacit.parts.diffusion.denoiser import descended, with_memory
 
 _WEIGHT_SCALE = 0.01
 _CLIP_USER, _CLIP_ITEM, _CLIP_CONTENT = 5.0, 1.0, 5.0
@@ -88,12 +86,10 @@ def by_content(count: int, share: float, generator: np.random.Generator) -> np.n
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
-    """N samples; `by_content_N` says which of them go on with what content gives. Content stands
-    once for each of the R items of the batch, since many samples share one."""
+class Batch(FactorBatch):
+    """`by_content_N` says which samples go on with what content gives. Content stands once for each
+    of the R items of the batch, since many samples share one."""
 
-    user_ND: Tensor
-    item_ND: Tensor
     content_RF: Tensor
     row_N: Tensor  # which row of content a sample reads
     label_N: Tensor
@@ -102,7 +98,7 @@ class Batch:
 
 @register("heater")
 @dataclass(frozen=True)
-class Heater(ContentReference):
+class Heater(ContentReference[Batch]):
     """Heater; `mixing` is the share of a batch that is trained by content.
 
     >>> Heater().experts, Heater().sampling.negatives
@@ -117,8 +113,7 @@ class Heater(ContentReference):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.experts < 1:
-            raise TacitError(f"experts is {self.experts}; it must be at least 1.")
+        require_at_least_one(self, "experts")
         if not 0 < self.mixing <= 1:
             raise TacitError(f"mixing is {self.mixing}; it must be above 0 and at most 1.")
 
@@ -132,13 +127,12 @@ class Heater(ContentReference):
         layers = (*user.weights, *user.biases, *item.weights, *item.biases)
         return ("experts.w", "experts.b", "gate.w", "gate.b", *layers)
 
-    def begin(self, feature_width: int, seed: int, dtype: torch.dtype) -> Params:
-        user, item = self._towers()
-        layers = linear("experts", feature_width, self.experts * self.width, _WEIGHT_SCALE)
-        layers |= linear("gate", feature_width, self.experts, _WEIGHT_SCALE)
-        p = drawn(layers, seed, dtype)
-        p |= user.parameters(seed, dtype) | item.parameters(seed, dtype)
-        return with_memory(self.optimiser, p) | user.statistics(dtype) | item.statistics(dtype)
+    def networks(self, feature_width: int) -> dict[str, tuple[Perceptron, ...]]:
+        return {"": self._towers()}
+
+    def layers(self, feature_width: int) -> dict[str, Initializer]:
+        experts = linear("experts", feature_width, self.experts * self.width, _WEIGHT_SCALE)
+        return experts | linear("gate", feature_width, self.experts, _WEIGHT_SCALE)
 
     def loss(
         self,
@@ -159,27 +153,17 @@ class Heater(ContentReference):
         distance = (made_ND - batch.item_ND).square().sum()
         return error + self.similarity * distance + 2 * self.decay * half_squares(p, self._decayed)
 
-    def learnt(
-        self,
-        p: Params,
-        known: Known,
-        samples: PairSamples,
-        number: int,
-        generator: np.random.Generator,
-    ) -> tuple[Params, float]:
+    def batches(
+        self, known: Known, samples: PairSamples, generator: np.random.Generator
+    ) -> Iterator[Batch]:
         user_UD = standardised(known.user_UD, known.user_UD, _CLIP_USER)
         item_WD = standardised(known.item_WD, known.item_WD, _CLIP_ITEM)
         content_WF = known.feature_WF.clamp(-_CLIP_CONTENT, _CLIP_CONTENT)
-        moving, statistics = apart(p, self._towers())
-        rate, losses = self.optimiser.rate_at(number, len(item_WD)), Losses()
-        for piece in self.batches(len(samples), generator):
-            user_N, item_N, label_N = (
-                torch.from_numpy(column[piece])
-                for column in (samples.user_N, samples.item_N, samples.label_N)
-            )
+        for piece in self.pieces(len(samples), generator):
+            user_N, item_N, label_N = (torch.from_numpy(col_N[piece]) for col_N in samples.arrays)
             chosen_N = torch.from_numpy(by_content(len(piece), self.mixing, generator))
             item_R, row_N = item_N.unique(return_inverse=True)
-            batch = Batch(
+            yield Batch(
                 user_UD[user_N],
                 item_WD[item_N],
                 content_WF[item_R],
@@ -187,9 +171,6 @@ class Heater(ContentReference):
                 label_N.to(user_UD),
                 chosen_N,
             )
-            loss = partial(self.loss, statistics=statistics, batch=batch, training=generator)
-            moving = descended(self.optimiser, moving, losses.told(loss, len(piece)), rate)
-        return moving | statistics, losses.mean
 
     def user_vectors(self, p: Params, factors: Params, user_ND: Tensor) -> Tensor:
         return self._towers()[0](p, standardised(user_ND, factors[USER], _CLIP_USER), None)

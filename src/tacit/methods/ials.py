@@ -26,7 +26,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from tacit.central.pairs import first_table_rows
+from tacit.central.training import first_table_rows
 from tacit.compiled import compiled
 from tacit.core.central import TrainedCentralMethod
 from tacit.core.registry import register

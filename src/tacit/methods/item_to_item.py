@@ -1,4 +1,5 @@
-"""What linear item-to-item models share: rows, scores, and how much rows and columns count."""
+"""What linear item-to-item models share: rows, scores, weights, and how much rows, columns and
+content count."""
 
 from __future__ import annotations
 
@@ -11,8 +12,10 @@ import torch
 from torch import Tensor
 
 from tacit.core.algorithm import ClientData
+from tacit.data.dataset import Modalities
 from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
+from tacit.parts.cold.features import Features
 
 
 def train_matrix(train: TrainView) -> scipy.sparse.csr_array:
@@ -136,3 +139,44 @@ def known(count_I: Tensor) -> Tensor:
     [1.0, 0.5, 3.0]
     """
     return torch.where(count_I > 0, count_I, torch.ones_like(count_I))
+
+
+def weights_of(inverse_II: Tensor, penalty_I: Tensor, diagonal: float) -> Tensor:
+    """B from C = (G + Lambda)^-1: column j is that of the identity minus m_j times that of C.
+
+    With a diagonal of at most 0, m_j is 1 / C_jj, which is EASE. With more it is Lambda_jj where
+    that keeps the diagonal at or below `diagonal`, and (1 - diagonal) / C_jj elsewhere (RLAE, of
+    Moon, Kim and Lee, SIGIR 2023).
+
+    >>> inverse_II = torch.tensor([[0.4, -0.2], [-0.2, 0.6]], dtype=torch.float64)
+    >>> weights_of(inverse_II, torch.ones(2), 0.0).round(decimals=3).tolist()
+    [[0.0, 0.333], [0.5, 0.0]]
+    >>> weights_of(inverse_II, torch.ones(2), 0.5).round(decimals=3).tolist()
+    [[0.5, 0.2], [0.25, 0.4]]
+    """
+    own_I = inverse_II.diagonal()
+    if not diagonal:
+        return (-inverse_II / own_I).fill_diagonal_(0.0)
+    is_free_I = 1 - penalty_I * own_I <= diagonal
+    column_I = torch.where(is_free_I, penalty_I, (1 - diagonal) / own_I)
+    return torch.eye(len(inverse_II)).to(inverse_II) - inverse_II * column_I
+
+
+# Content as a prior (ours): features of items are people more, whose tastes everybody may see.
+#
+# To the Gram matrix is added `people` f f', where f has a row of features per item, centred and of
+# mean square length 1. That is a ridge on |f - fB|^2: items of like content get like weights, and
+# the fewer people have an item, the more its content decides. The server does it alone.
+
+
+def content_gram(features: Features, content: Modalities, count_I: Tensor) -> Tensor:
+    """f f', over all items of a catalogue; `count_I` is above zero where somebody has an item.
+
+    >>> from tacit.data.dataset import FeatureTable
+    >>> text = FeatureTable(np.array([[0.0, 2.0], [2.0, 0.0], [4.0, -2.0]]), np.ones(3, bool))
+    >>> known_I = torch.tensor([1.0, 1.0, 0.0])
+    >>> content_gram(Features(reduce=False), Modalities({"text": text}), known_I).tolist()
+    [[1.0, -1.0, -3.0], [-1.0, 1.0, 3.0], [-3.0, 3.0, 9.0]]
+    """
+    row_IF = torch.from_numpy(features.rows(content, (count_I > 0).numpy(), 1)).to(count_I)
+    return row_IF @ row_IF.T / max(row_IF.shape[1], 1)

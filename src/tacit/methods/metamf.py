@@ -32,7 +32,7 @@ from torch.func import grad, vjp, vmap
 from tacit.core.algorithm import ClientData
 from tacit.core.capabilities import written_step
 from tacit.core.custom import CustomMethod, RaggedBatch
-from tacit.core.optim import Adam, adam_step, clipped, with_moments, without_moments
+from tacit.core.optim import Adam, adam_step, clipped, with_adam_state, without_optimizer_state
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
 from tacit.data.sampling import Sampling
@@ -103,7 +103,7 @@ class MetaMF(CustomMethod):
             count = Initializer(shape).count
             parameters[f"{head}.w"] = _xavier(self.hidden, count)
             parameters[f"{head}.b"] = Initializer((count,), "uniform", self.hidden**-0.5)
-        return with_moments(parameters)
+        return with_adam_state(parameters)
 
     def uploads(self, task: Task) -> frozenset[str]:
         if self.privacy is not None:
@@ -121,7 +121,7 @@ class MetaMF(CustomMethod):
 
     def broadcast(self, shared: Params, user: Tensor) -> Params:
         if self.privacy is not None:
-            return without_moments(shared)
+            return without_optimizer_state(shared)
         return self.generated(shared, user)
 
     def generated(self, shared: Params, user: Tensor) -> Params:
@@ -151,14 +151,18 @@ class MetaMF(CustomMethod):
         """The gradient of the server's own parameters."""
         if self.privacy is not None:
             return upload
-        pull = vjp(lambda parameters: self.broadcast(parameters, user), without_moments(shared))[1]
+        pull = vjp(
+            lambda parameters: self.broadcast(parameters, user), without_optimizer_state(shared)
+        )[1]
         slope: Params = pull(upload)[0]
         return slope
 
     def absorb_block(self, shared: Params, user_B: Tensor, upload: Params) -> Params:
         """The sum of `absorb` over a block; a head of 512 x 8I never exists once per client."""
         generate = vmap(self.broadcast, in_dims=(None, 0))
-        pull = vjp(lambda parameters: generate(parameters, user_B), without_moments(shared))[1]
+        pull = vjp(
+            lambda parameters: generate(parameters, user_B), without_optimizer_state(shared)
+        )[1]
         slope: Params = pull(upload)[0]
         return slope
 
@@ -182,7 +186,7 @@ class MetaMF(CustomMethod):
     ) -> Params:
         n_items = len(shared["left.b"]) // self.left
         arrived = batch.take(np.flatnonzero(batch.reports_P))  # no client keeps anything
-        return ragged_slopes(without_moments(shared), arrived, self.heads(n_items))
+        return ragged_slopes(without_optimizer_state(shared), arrived, self.heads(n_items))
 
     def step_in_place(
         self, shared: Params, total: Params, n_clients: int, round_number: int

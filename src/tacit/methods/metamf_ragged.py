@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -112,11 +113,22 @@ def _add_eight(table, vector, factor, out, row):  # type: ignore[no-untyped-def]
         out[row, h] += near + far
 
 
+class Predictors(NamedTuple):
+    """Each client's model behind the left factor, or its gradient: right factor times first layer,
+    its bias, second layer, its bias."""
+
+    mix_BJK: np.ndarray
+    b0_BK: np.ndarray
+    w1_BK: np.ndarray
+    b1_B: np.ndarray
+
+
 @_compiled
-def predict_back(  # type: ignore[no-untyped-def]
-    start, label_N, left_NJ, mix_BJK, b0_BK, w1_BK, b1_B, mix_slope, b0_slope, w1_slope, b1_slope
-):
-    """The gradient of each client's mean cross-entropy; `left_NJ` is overwritten with its own."""
+def predict_back(start, label_N, left_NJ, predictors, slopes):  # type: ignore[no-untyped-def]
+    """The gradient of each client's mean cross-entropy, added to `slopes`; `left_NJ` is overwritten
+    with its own."""
+    mix_BJK, b0_BK, w1_BK, b1_B = predictors
+    mix_slope, b0_slope, w1_slope, b1_slope = slopes
     one, zero = left_NJ.dtype.type(1), left_NJ.dtype.type(0)
     inner, width = mix_BJK.shape[1], mix_BJK.shape[2]
     value_K, step_K = np.empty(width, left_NJ.dtype), np.empty(width, left_NJ.dtype)
@@ -203,24 +215,14 @@ def ragged_slopes(p: Params, batch: RaggedBatch, shapes: Shapes) -> Params:
     for part in batch.pieces(PIECE):
         user_B = torch.from_numpy(part.user_P)
         made, back = vjp(partial(generated, user_B=user_B, shapes=shapes), small)[:2]
-        hidden, mix_BJK, b0_BK, w1_BK, b1_B = made
+        hidden, *model = made
         begin, order, client = by_item(part.samples.start_U1, part.samples.item_N, n_items)
         left_NJ = np.empty((len(part.label_N), inner), dtype=weight.dtype)
         left_rows(begin, order, client, weight, bias, hidden.numpy(), left_NJ)
         slopes = [torch.zeros_like(value, memory_format=torch.contiguous_format) for value in made]
-        predict_back(
-            part.samples.start_U1,
-            part.label_N,
-            left_NJ,
-            mix_BJK.numpy(),
-            b0_BK.numpy(),
-            w1_BK.numpy(),
-            b1_B.contiguous().numpy(),
-            slopes[1].numpy(),
-            slopes[2].numpy(),
-            slopes[3].numpy(),
-            slopes[4].numpy(),
-        )
+        predictors = Predictors(*(value.contiguous().numpy() for value in model))
+        slope = Predictors(*(value.numpy() for value in slopes[1:]))
+        predict_back(part.samples.start_U1, part.label_N, left_NJ, predictors, slope)
         left_back(
             begin,
             order,

@@ -34,19 +34,16 @@ from torch import Tensor
 from tacit.central.embeddings import (
     ITEM_TABLE,
     USER_TABLE,
-    Batch,
     Embeddings,
     contrast,
-    glorot,
-    layer,
-    linear,
     ranking_loss,
     require_weights,
-    row_of,
     summed_squares,
 )
 from tacit.central.graph import SparseMatrix, incidence, nearest_items, normalised, propagate
 from tacit.central.multimodal import GraphAndContent, GraphContentModel, require_layers
+from tacit.central.networks import glorot, layer, row_of, through
+from tacit.central.samples import Batch
 from tacit.core.optim import Adam, Sgd
 from tacit.core.registry import register
 from tacit.core.types import CONTENT, Initializer, Params
@@ -74,8 +71,8 @@ def purified(p: Params, name: str, content_IF: Tensor) -> Tensor:
     >>> purified(p | {"purify.a.b": torch.zeros(1)}, "a", torch.ones(1, 1)).item()
     2.0
     """
-    projected_ID = linear(p, f"project.{name}", content_IF)
-    return p[ITEM_TABLE] * torch.sigmoid(linear(p, f"purify.{name}", projected_ID))
+    projected_ID = through(p, f"project.{name}", content_IF)
+    return p[ITEM_TABLE] * torch.sigmoid(through(p, f"purify.{name}", projected_ID))
 
 
 def fused(p: Params, behaviour_ND: Tensor, views: dict[str, Tensor]) -> Tensor:
@@ -88,12 +85,12 @@ def fused(p: Params, behaviour_ND: Tensor, views: dict[str, Tensor]) -> Tensor:
     >>> fused(p, torch.zeros(1, 1), views).item()  # (3 + (1 - 3) / 2 + (5 - 3) / 2) / 3
     1.0
     """
-    asked = [torch.tanh(linear(p, "query", view_ND)) @ p["query.v"] for view_ND in views.values()]
+    asked = [torch.tanh(through(p, "query", view_ND)) @ p["query.v"] for view_ND in views.values()]
     share_NM = torch.stack(asked, dim=1).softmax(dim=1)
     common_ND = (share_NM[:, :, None] * torch.stack(list(views.values()), dim=1)).sum(dim=1)
     total_ND = common_ND
     for name, view_ND in views.items():
-        preferred_ND = torch.sigmoid(linear(p, f"prefer.{name}", behaviour_ND))
+        preferred_ND = torch.sigmoid(through(p, f"prefer.{name}", behaviour_ND))
         total_ND = total_ND + preferred_ND * (view_ND - common_ND)
     return total_ND / (len(views) + 1)
 

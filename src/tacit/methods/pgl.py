@@ -38,17 +38,11 @@ from torch.nn.functional import normalize
 from tacit import streams
 from tacit.central.embeddings import (
     USER_TABLE,
-    Batch,
     Embeddings,
     contrast,
-    dropped,
-    glorot,
-    layer,
-    linear,
     ranking_loss,
     require_rate,
     require_weights,
-    row_of,
 )
 from tacit.central.graph import (
     SparseMatrix,
@@ -59,6 +53,8 @@ from tacit.central.graph import (
     propagate,
 )
 from tacit.central.multimodal import GraphAndContent, GraphContentModel, require_layers
+from tacit.central.networks import dropped, glorot, layer, row_of, through
+from tacit.central.samples import Batch
 from tacit.core.optim import Adam, Sgd
 from tacit.core.registry import register
 from tacit.core.types import CONTENT, Initializer, Params
@@ -200,7 +196,7 @@ class Pgl(GraphContentModel[Principal]):
         users = [p[USER_TABLE], *(p[f"{USER_TABLE}.{name}"] for name in self.modalities[1:])]
         items = [
             normalize(
-                linear(p, f"project.{CONTENT}{name}", self.content_rows(p, known, name)), dim=1
+                through(p, f"project.{CONTENT}{name}", self.content_rows(p, known, name)), dim=1
             )
             for name in self.modalities
         ]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import layer_norm
 
-from tacit.central.embeddings import glorot
+from tacit.central.networks import glorot
 from tacit.central.sequences import (
     ITEM_BIAS,
     ITEM_TABLE,

@@ -31,17 +31,15 @@ from torch import Tensor
 from tacit.central.embeddings import (
     ITEM_TABLE,
     USER_TABLE,
-    Batch,
     Embeddings,
-    glorot,
-    linear,
     ranking_loss,
     require_weights,
-    row_of,
     summed_norms,
     summed_squares,
 )
 from tacit.central.multimodal import ContentModel
+from tacit.central.networks import glorot, row_of, through
+from tacit.central.samples import Batch
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params
 from tacit.data.sampling import Sampling
@@ -97,7 +95,7 @@ class Vbpr(ContentModel[Tensor]):
     def item_rows(self, p: Params, content_IF: Tensor, item_R: Tensor) -> tuple[Tensor, Tensor]:
         """(R, 2 D) vectors of items, and (R,) their biases."""
         content_RF = content_IF[item_R]
-        row_RD = torch.cat([p[ITEM_TABLE][item_R], linear(p, PROJECT, content_RF)], dim=1)
+        row_RD = torch.cat([p[ITEM_TABLE][item_R], through(p, PROJECT, content_RF)], dim=1)
         if not self.biases:
             return row_RD, row_RD.new_zeros(len(row_RD))
         return row_RD, p[BIAS][item_R] + content_RF @ p[CONTENT_BIAS]

@@ -18,7 +18,8 @@ from tacit.experiment.data_record import require_one_data
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.interpretation import sampled_notes
 from tacit.experiment.names import slug
-from tacit.experiment.record import NO_GUARANTEE, RunRecord
+from tacit.experiment.record import RunRecord
+from tacit.experiment.record_parts import NO_GUARANTEE
 from tacit.experiment.resolve import resolve
 from tacit.experiment.result import read_ranks
 from tacit.experiment.spec import Experiment

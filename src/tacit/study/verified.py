@@ -28,7 +28,8 @@ from tacit.experiment.data_record import DataRecord
 from tacit.experiment.data_spec import DataSpec
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.prepare import Prepared, prepare
-from tacit.experiment.record import Counts, Privacy, RoundRecord, RunRecord
+from tacit.experiment.record import RoundRecord, RunRecord
+from tacit.experiment.record_parts import Counts, Privacy
 from tacit.experiment.result import COLD_CUTOFFS, NAMES, both_rankings, cutoffs_of, read_ranks
 from tacit.experiment.sealed import DamagedError
 from tacit.experiment.spec import Experiment

@@ -24,6 +24,7 @@ from tacit.parts.backbones import MlpHead, SharedMlp
 
 _TILE = 256  # samples: their layers stay in cache
 BLAS_ALONE = 2**18  # multiplications of a product up to which BLAS stays on one thread
+# Callers of kernels with flags write np.bool_: of a bare True numba would compile them once more.
 
 
 class Networks(NamedTuple):
@@ -343,7 +344,7 @@ def set_gradients(network, batch, counts, loss, moves_net, moves_rows, scratch, 
             row = where[low + t]
             for d in range(x.shape[1]):
                 x[t, d] = rows[row, d]
-        logit = forward(network, x, x, False, scratch, zero)
+        logit = forward(network, x, x, np.bool_(False), scratch, zero)
         labels = batch.labels[low : low + n]
         if counts is None:
             total += set_slopes(logit, labels, batch.share, loss, scratch.slope, None)

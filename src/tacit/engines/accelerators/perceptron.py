@@ -305,10 +305,11 @@ def guide_perceptron(chunk, turns, gates, networks):  # type: ignore[no-untyped-
     net_PN, batch, loss = networks.net_PN, turns.batch, gates.loss
     widths, width = networks.widths, networks.widths[0]
     zero, one, beta, pull = loss.zero, loss.one, gates.beta, gates.pull
+    no, yes = np.bool_(False), np.bool_(True)
     most = most_samples(turns, chunk)
     samples = make_samples(turns.drawing.n_items, most)
     items, labels = samples.item, samples.label
-    scratch = make_scratch(widths, min(batch, most), net_PN)
+    scratch = make_scratch(widths, min(batch, most), net_PN[0])
     tile = len(scratch.x)
     opened = np.empty(tile, net_PN.dtype)
     on_x = np.empty((tile, width), net_PN.dtype)
@@ -337,9 +338,9 @@ def guide_perceptron(chunk, turns, gates, networks):  # type: ignore[no-untyped-
                         opened[t] = one / (one + np.exp(-opening))
                         for d in range(width):
                             x[t, d] = beta * own_row[d] + pull * opened[t] * row[d]
-                    logit = forward(network, x, x, False, scratch, zero)
+                    logit = forward(network, x, x, no, scratch, zero)
                     total += set_slopes(logit, labels[begin:end], share, loss, scratch.slope, None)
-                    backward(network, x, scratch, network.net, on_x[: len(x)], False, True, zero)
+                    backward(network, x, scratch, network.net, on_x[: len(x)], no, yes, zero)
                     for t in range(end - begin):
                         item = items[begin + t]
                         own_row, row = gates.own_UID[user, item], gates.table_ID[item]
@@ -418,7 +419,7 @@ class PerceptronScores:
 def score_perceptron(score_BI, users, ranked, networks, zero):  # type: ignore[no-untyped-def]
     """Logits of each user over the whole catalogue, then over its tuned rows."""
     n_items, tuned, is_shared = score_BI.shape[1], ranked.tuned, networks.is_shared
-    scratch = make_scratch(networks.widths, n_items, networks.net_PN)
+    scratch, no = make_scratch(networks.widths, n_items, networks.net_PN[0]), np.bool_(False)
     tile = len(scratch.x)
     for b in range(len(users)):
         user, net = users[b], networks.net_PN[0 if is_shared else b]
@@ -441,6 +442,6 @@ def score_perceptron(score_BI, users, ranked, networks, zero):  # type: ignore[n
         for low in range(tuned.start_U[user], end, tile):
             high = min(low + tile, end)
             x = tuned.value_CD[low:high]
-            logit = forward(network, x, x, False, scratch, zero)
+            logit = forward(network, x, x, no, scratch, zero)
             for t in range(high - low):
                 score_BI[b, tuned.item_C[low + t]] = logit[t]

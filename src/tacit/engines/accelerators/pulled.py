@@ -107,7 +107,7 @@ def pulled_descent(drawn, user_B, own_UID, pull, networks, rates, loss):  # type
     epochs, _, clients, batch = row_TSBW.shape
     n_items, width = own_UID.shape[1:]
     gradients = make_gradients(widths, batch, net_BN[0])
-    scratch = make_scratch(widths, batch, net_BN)
+    scratch, yes = make_scratch(widths, batch, net_BN[0]), np.bool_(True)
     gradient, vector_gradient, on_row = gradients.net, gradients.vector, gradients.row
     pulled = np.empty(n_items, np.int64)  # steps that a row has made
     loss_sum = 0.0
@@ -129,7 +129,7 @@ def pulled_descent(drawn, user_B, own_UID, pull, networks, rates, loss):  # type
                 labels = label_TSBW[epoch, step, b, :size]
                 sampled = NetworkBatch(own, where, labels, drawn.weight_SBW[step, b, 0])
                 loss_sum += set_gradients(
-                    network, sampled, None, loss, True, True, scratch, gradients
+                    network, sampled, None, loss, yes, yes, scratch, gradients
                 )
                 done += 1
                 for i in range(len(net)):
