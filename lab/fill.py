@@ -1,22 +1,25 @@
 """Fill a table: run in order, stop at the budget, go on later; what is finished is used again.
 
-A job brings one place (row, dataset, column) up to a seed: it chooses the setting on validation
-where that is still open, and runs the seeds that are missing. All places get their first seed
-before any gets its second.
+A place is a row, a dataset and a column. Its steps are to try each of its settings on validation,
+where nothing is chosen yet, and then to run each seed under the chosen one. Steps of all places are
+done side by side as soon as they can be; all places get their first seed before any gets its
+second.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
 from itertools import product
 from pathlib import Path
 from typing import Annotated, TypeVar
 
 import typer
 
+from lab.asked import Asked
 from lab.definition import Overrides, Place, Table
 from lab.render import as_markdown
 from lab.results import Cell, DoneCell, Results, undone
@@ -26,10 +29,11 @@ from tacit.evaluation.ranking import DivergedError
 from tacit.experiment.callbacks import Callback, Callbacks
 from tacit.experiment.data_record import DataNow
 from tacit.experiment.folder import RunFolder
+from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.run import RunInterruptedError
 from tacit.files import write_text
 from tacit.study.runner import Job, JobOutcome, OutOfTimeError, Runner
-from tacit.study.search import Choice, search
+from tacit.study.search import Choice, Tried, measured_by, try_setting
 from tacit.study.study import Trial, finish
 
 NOT_YET = "not run yet"
@@ -43,104 +47,119 @@ Only = Annotated[
     ),
 ]
 
-Outcome = TypeVar("Outcome", bound=JobOutcome)
+Found = TypeVar("Found", bound=JobOutcome)
 
 
 @dataclass
-class PlaceOutcome(JobOutcome):
-    """What is known of a place after it was worked on."""
+class Outcome(JobOutcome):
+    """What came of a step: why it was not done, in words, and whether all its place cannot be."""
 
     place: Place
-    cells: dict[str, DoneCell | Cell] = field(default_factory=dict)
-    choice: Choice | None = None
+    seed: int
+    stopped: str | None = None
+    impossible: bool = False
+
+
+@dataclass
+class TryOutcome(Outcome):
+    """A setting that was tried on validation."""
+
+    number: int = 0  # of the setting
+    tried: Tried | None = None
+
+
+@dataclass
+class RunOutcome(Outcome):
+    """A cell that was run; `diverged` where its run came to no finite scores."""
+
+    setting: Overrides = ()
+    cell: DoneCell | None = None
+    diverged: bool = False
 
 
 @dataclass(frozen=True)
-class Work:
-    """All that a place needs, by value, so that it can be done in another process as well.
-
-    `choice` is what was tried so far, `known` the finished cells of this place, here or
-    published, by their folder.
-    """
+class Step:
+    """One thing that a place needs, by value, so that another process can do it as well."""
 
     place: Place
-    seeds: Sequence[int]
-    out: Path
-    choice: Choice | None
-    known: Mapping[str, DoneCell]
-    reuse: Sequence[Path] = ()
-    threads: int = 1
+    seed: int
+    setting: Overrides
+    threads: int
 
-    def do(self, save: Callable[[Choice], None], callback: Callback) -> PlaceOutcome:
-        """Choose and run; where the longer run of a choice diverges, the next best is run in its
-        place, with all seeds."""
-        outcome = PlaceOutcome(self.place, choice=self.choice)
-        seed = self.seeds[0]
-        try:
-            while len(outcome.cells) < len(self.seeds):
-                setting = self._chosen(outcome, save, callback)
-                try:
-                    for seed in self.seeds:
-                        outcome.cells[self.place.cell(seed)] = self._run(setting, seed, callback)
-                except DivergedError:  # the search was too short to see it
-                    if outcome.choice is None:
-                        raise
-                    outcome.cells, outcome.choice = {}, outcome.choice.withdrawn()
-                    save(outcome.choice)
-        except OutOfTimeError as stop:
-            why = f"{NOT_YET} ({str(stop).rstrip('.')})"
-            outcome.cells[self.place.cell(seed)] = undone(self.place, seed, why)
-        except (RunInterruptedError, KeyboardInterrupt):
-            outcome.cells[self.place.cell(seed)] = undone(self.place, seed, NOT_YET)
-            outcome.interrupted = True
-        except TacitError as error:
-            why = str(error).rstrip(".")
-            for other in self.seeds:
-                key = self.place.cell(other)
-                if key not in outcome.cells:
-                    outcome.cells[key] = undone(self.place, other, f"not run ({why})")
+    @property
+    def name(self) -> tuple[str, ...]:
+        """No step is begun twice."""
+        return (type(self).__name__, self.place.cell(self.seed), *self.setting)
+
+
+@dataclass(frozen=True)
+class TryStep(Step):
+    """Try one setting on validation, for the sake of a seed."""
+
+    number: int
+
+    @property
+    def name(self) -> tuple[str, ...]:
+        """All seeds of a place need the same tries."""
+        return ("TryStep", self.place.key, *self.setting)
+
+    def do(self, callback: Callback) -> TryOutcome:
+        outcome = TryOutcome(self.place, self.seed, number=self.number)
+        with _noted(outcome):
+            experiment = self.place.experiment(self.setting, 0, search=True)
+            outcome.tried = try_setting(
+                self.setting, experiment, _prepared(_first(self.place)), self.threads, callback
+            )
         return outcome
 
-    def _chosen(
-        self, outcome: PlaceOutcome, save: Callable[[Choice], None], callback: Callback
-    ) -> Overrides:
-        place = self.place
-        if len(place.settings) < 2:
-            return place.settings[0]
 
-        def keep(choice: Choice) -> None:
-            outcome.choice = choice
-            save(choice)
+@dataclass(frozen=True)
+class RunStep(Step):
+    """Run one seed under the setting of its place."""
 
-        settings = {one: place.experiment(one, 0, search=True) for one in place.settings}
-        rounds = f"{place.row.search_rounds} of {place.row.rounds} rounds"
-        choice = search(
-            settings,
-            outcome.choice,
-            length=rounds,
-            threads=self.threads,
-            callbacks=callback,
-            save=keep,
-        )
-        outcome.choice = choice
-        assert choice.chosen is not None
-        return place.settings[choice.chosen]
+    out: Path
+    reuse: Sequence[Path] = ()
 
-    def _run(self, setting: Overrides, seed: int, callback: Callback) -> DoneCell:
-        experiment = self.place.experiment(setting, seed)
-        folder = self.place.folder(experiment)
-        if folder in self.known:
-            return self.known[folder]
-        trial = Trial({"row": self.place.row.name}, experiment, self.out / folder)
-        record = finish(
-            trial, self.reuse, threads=self.threads, callbacks=callback, keep_model=False
-        )
-        return DoneCell.of(self.place, setting, record, folder)
+    def do(self, callback: Callback) -> RunOutcome:
+        outcome = RunOutcome(self.place, self.seed, setting=self.setting)
+        with _noted(outcome):
+            experiment = self.place.experiment(self.setting, self.seed)
+            folder = self.place.folder(experiment)
+            trial = Trial({"row": self.place.row.name}, experiment, self.out / folder)
+            try:
+                record = finish(
+                    trial, self.reuse, threads=self.threads, callbacks=callback, keep_model=False
+                )
+            except DivergedError:
+                if len(self.place.settings) < 2:
+                    raise
+                outcome.diverged = True
+            else:
+                outcome.cell = DoneCell.of(self.place, self.setting, record, folder)
+        return outcome
 
 
-def _work(work: Work, callback: Callback) -> PlaceOutcome:
-    """A job in another process, which has no results file to save to."""
-    return work.do(lambda choice: None, callback)
+@contextmanager
+def _noted(outcome: Outcome) -> Iterator[None]:
+    """Notes in the outcome what ended a step before its time."""
+    try:
+        yield
+    except OutOfTimeError as stop:
+        outcome.stopped = f"{NOT_YET} ({str(stop).rstrip('.')})"
+    except (RunInterruptedError, KeyboardInterrupt):
+        outcome.stopped, outcome.interrupted = NOT_YET, True
+    except TacitError as error:
+        outcome.stopped, outcome.impossible = f"not run ({str(error).rstrip('.')})", True
+
+
+def _first(place: Place) -> Asked:
+    return place.asked(place.settings[0], 0, search=True)
+
+
+@lru_cache(maxsize=1)
+def _prepared(asked: Asked) -> Prepared:
+    """The data of a search; settings of one place that follow each other share it."""
+    return prepare(asked.experiment())
 
 
 def _silent(line: str) -> None:
@@ -186,21 +205,23 @@ class Filling:
         self.markdown_file = self.out / f"{stem}.md"
         self.results = Results.read(self.table.name, self.out / f"{stem}.json")
         self.written: dict[str, DoneCell] = {}  # finished cells by folder, wherever they ran
+        self.ahead: dict[
+            str, dict[int, Tried]
+        ] = {}  # by place: tried before an earlier setting was
+        self.under_way = 0
         self.others: list[Results] = []  # of tables that may have the same experiments
 
     def fill(self) -> Results:
         """Run what is missing, in order, and write the table after every job."""
         self.prepare(cells_of_others=True)
         self.write()
-        for is_first, last in product((True, False), range(self.seeds)):
-            places = [place for place in self.table.places if self.first(place) == is_first]
-            self.run(self._jobs(places, last), self._absorb)
+        self.run(self._jobs(), self._absorb)
         self._measure_uploads()
         self.write()
         return self.results
 
     def run(
-        self, jobs: Iterable[Job[Outcome]], absorb: Callable[[Job[Outcome], Outcome], None]
+        self, jobs: Iterable[Job[Found] | None], absorb: Callable[[Job[Found], Found], None]
     ) -> None:
         """Do jobs as the budget allows; somebody who stops one stops everything."""
         stopped = self.runner.run(jobs, absorb)
@@ -319,44 +340,110 @@ class Filling:
                 found[place.cell(seed)] = self.written[name]
         return found
 
-    def _jobs(self, places: Sequence[Place], last: int) -> Iterator[Job[PlaceOutcome]]:
-        """Every one of some places that lacks a wanted seed up to `last`."""
-        for place in places:
-            seeds = [seed for seed in self._wanted(place) if seed <= last]
-            states = [self.results.cells[place.cell(seed)].status for seed in seeds]
-            if not any(status.startswith(NOT_YET) for status in states):
-                continue
-            work = Work(
-                place,
-                seeds,
-                self.out,
-                self.results.choices.get(place.key),
-                {name: c for name, c in self.written.items() if c.row == place.row.name},
-                self.reuse,
-                self.threads,
-            )
-            here = self.workers == 1
-            do = partial(work.do, partial(self._save, place)) if here else partial(_work, work)
-            yield Job(place.cell(seeds[-1]), do)
+    def _jobs(self) -> Iterator[Job[Outcome] | None]:
+        """What can be begun now; None while that depends on steps under way."""
+        begun: set[tuple[str, ...]] = set()
+        while True:
+            step = next((one for one in self._open() if one.name not in begun), None)
+            if step is not None:
+                begun.add(step.name)
+                self.under_way += 1
+                yield Job(step.place.cell(step.seed), step.do)
+            elif self.under_way:
+                yield None
+            else:
+                return
 
-    def _save(self, place: Place, choice: Choice) -> None:
-        self.results.choices[place.key] = choice
-        self.results.write()
+    def _open(self) -> Iterator[TryStep | RunStep]:
+        """All steps that are missing and known, the most urgent first. A place that must choose
+        has no runs before it has chosen."""
+        for is_first, last in product((True, False), range(self.seeds)):
+            for place in self.table.places:
+                if self.first(place) != is_first:
+                    continue
+                for seed in self._wanted(place):
+                    status = self.results.cells[place.cell(seed)].status
+                    if seed <= last and status.startswith(NOT_YET):
+                        yield from self._steps(place, seed)
 
-    def _absorb(self, job: Job[PlaceOutcome], outcome: PlaceOutcome) -> None:
-        place = outcome.place
-        if outcome.choice is not None:
-            self.results.choices[place.key] = outcome.choice
-        for key, cell in outcome.cells.items():
-            self.report(f"cell      {key}: {cell.status}")
-        self.results.cells |= outcome.cells
+    def _steps(self, place: Place, seed: int) -> Iterator[TryStep | RunStep]:
         setting = self.results.setting_of(place)
-        for cell in self.results.done_of(place):  # all seeds of a row have one setting
+        if setting is None:
+            for number in range(len(self._choice(place).tried), len(place.settings)):
+                yield TryStep(place, seed, place.settings[number], self.threads, number)
+            return
+        folder = place.folder(place.experiment(setting, seed))
+        if folder in self.written:  # another table has run what was chosen just now
+            self._finish(place, seed, self.written[folder])
+        else:
+            yield RunStep(place, seed, setting, self.threads, self.out, self.reuse)
+
+    def _choice(self, place: Place) -> Choice:
+        """What was tried for a place so far."""
+        known = self.results.choices.get(place.key)
+        if known is not None and known.digest == place.digest:
+            return known
+        length = f"{place.row.search_rounds} of {place.row.rounds} rounds"
+        first = place.experiment(place.settings[0], 0, search=True)
+        return Choice(digest=place.digest, by=measured_by(first, length))
+
+    def _absorb(self, job: Job[Outcome], outcome: Outcome) -> None:
+        self.under_way -= 1
+        place, seed = outcome.place, outcome.seed
+        if outcome.stopped is not None:
+            seeds = self._wanted(place) if outcome.impossible else [seed]
+            for one in seeds:
+                if not isinstance(self.results.cells[place.cell(one)], DoneCell):
+                    self._finish(place, one, undone(place, one, outcome.stopped))
+        elif isinstance(outcome, TryOutcome):
+            assert outcome.tried is not None
+            self.ahead.setdefault(place.key, {})[outcome.number] = outcome.tried
+            self._choose(place)
+        elif isinstance(outcome, RunOutcome) and outcome.diverged:
+            self._withdraw(place, outcome.setting)
+        elif isinstance(outcome, RunOutcome) and outcome.cell is not None:
+            self.written[outcome.cell.folder] = outcome.cell
+            self._finish(place, seed, outcome.cell)
+        self.write()
+
+    def _finish(self, place: Place, seed: int, cell: DoneCell | Cell) -> None:
+        self.report(f"cell      {place.cell(seed)}: {cell.status}")
+        self.results.cells[place.cell(seed)] = cell
+        self._one_setting(place)
+
+    def _choose(self, place: Place) -> None:
+        """Note what was tried, in the order of the settings, and choose when all were."""
+        choice, ahead = self._choice(place), self.ahead[place.key]
+        while (number := len(choice.tried)) in ahead:
+            choice = choice.model_copy(update={"tried": (*choice.tried, ahead.pop(number))})
+        if len(choice.tried) == len(place.settings):
+            choice = self._best(place, choice)
+        self.results.choices[place.key] = choice
+
+    def _withdraw(self, place: Place, setting: Overrides) -> None:
+        """The search was too short to see that a setting diverges: take the next best, with all
+        seeds. Another seed may have said so already."""
+        if self.results.setting_of(place) == setting:
+            choice = self._choice(place).withdrawn()
+            self.results.choices[place.key] = self._best(place, choice)
+        self._one_setting(place)
+
+    def _best(self, place: Place, choice: Choice) -> Choice:
+        try:
+            return choice.made()
+        except TacitError as error:
+            why = f"not run ({str(error).rstrip('.')})"
+            for seed in self._wanted(place):
+                self.results.cells[place.cell(seed)] = undone(place, seed, why)
+            return choice
+
+    def _one_setting(self, place: Place) -> None:
+        """All seeds of a row have one setting."""
+        setting = self.results.setting_of(place)
+        for cell in self.results.done_of(place):
             if cell.sets != setting:
                 again = undone(place, cell.seed, NOT_YET)
                 self.results.cells[place.cell(cell.seed)] = again
-        self.written |= {c.folder: c for c in outcome.cells.values() if isinstance(c, DoneCell)}
-        self.write()
 
     def write(self) -> None:
         """The results and what people read, in every folder that wants them."""

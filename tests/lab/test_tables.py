@@ -225,6 +225,51 @@ def test_two_workers_give_the_same_table(tmp_path: Path, monkeypatch: pytest.Mon
         ]
 
 
+def out_of_order(few: Filling) -> Results:
+    """Begins all that can be begun, ends it from behind, and so on."""
+    few.prepare()
+    jobs = few._jobs()
+    while True:
+        begun = list(iter(lambda: next(jobs, None), None))
+        if not begun:
+            return few.results
+        for job in reversed(begun):
+            assert job is not None
+            few._absorb(job, job.do(Callback()))
+
+
+def test_steps_that_end_in_another_order_give_the_same_table(tmp_path: Path) -> None:
+    one = filling(FEW, tmp_path / "one", Clock()).fill()
+    other = out_of_order(filling(FEW, tmp_path / "other", Clock()))
+    assert states(other) == states(one)
+    for key in one.cells:
+        assert done(other, key).metrics == done(one, key).metrics, key
+    for key, choice in one.choices.items():
+        assert [t.sets for t in other.choices[key].tried] == [t.sets for t in choice.tried]
+        assert other.choices[key].chosen == choice.chosen
+
+
+def test_two_seeds_that_diverge_take_one_choice_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, seen = study_module.run, []
+
+    def wild(experiment: Any, *arguments: Any, **options: Any) -> Any:
+        seen.append(experiment.method.local.items.per_item)
+        if seen[-1] == seen[0]:
+            raise DivergedError("Not numbers.")
+        return run(experiment, *arguments, **options)
+
+    monkeypatch.setattr(study_module, "run", wild)
+    only = "fedmf | planted | clean"
+    results = out_of_order(filling(FEW, tmp_path, Clock(), only=(only,)))
+    assert seen[:2] == [seen[0]] * 2  # both were under way
+    assert sorted(set(seen)) == [5.0, 20.0]
+    assert [states(results)[f"{only} | seed {seed}"] for seed in (0, 1)] == ["done", "done"]
+    withdrawn = [one.before_it_diverged is not None for one in results.choices[only].tried]
+    assert sum(withdrawn) == 1
+
+
 def test_ctrl_c_leaves_whole_files_and_the_same_command_continues(tmp_path: Path) -> None:
     clock = Clock(stop_at=15)  # in the run of the second fedmf cell, after its search
     with pytest.raises(

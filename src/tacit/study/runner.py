@@ -112,24 +112,26 @@ class Runner:
         return self.clock() >= self.end
 
     def run(
-        self, jobs: Iterable[Job[Result]], absorb: Callable[[Job[Result], Result], None]
+        self, jobs: Iterable[Job[Result] | None], absorb: Callable[[Job[Result], Result], None]
     ) -> Job[Result] | None:
         """Do jobs until they or the time are over; the job during which somebody stopped it, or
-        None. `jobs` may be a generator: it is asked for the next one when there is room for it.
-        `absorb` takes what came out, here and not in the processes."""
+        None. `jobs` may be a generator: it is asked for the next one when there is room for it,
+        and gives None while the next one depends on jobs under way. `absorb` takes what came out,
+        here and not in the processes."""
         asked = self._while_time_lasts(jobs)
         return self._side_by_side(asked, absorb) if self.workers > 1 else self._one(asked, absorb)
 
-    def _while_time_lasts(self, jobs: Iterable[Job[Result]]) -> Iterator[Job[Result]]:
+    def _while_time_lasts(self, jobs: Iterable[Job[Result] | None]) -> Iterator[Job[Result] | None]:
         for job in jobs:
             if self.out_of_time:
                 return
             yield job
 
     def _one(
-        self, jobs: Iterator[Job[Result]], absorb: Callable[[Job[Result], Result], None]
+        self, jobs: Iterator[Job[Result] | None], absorb: Callable[[Job[Result], Result], None]
     ) -> Job[Result] | None:
         for job in jobs:
+            assert job is not None, "nothing is under way here that a job could depend on"
             outcome = job.do(Deadline(together(self.callbacks), self.end, self.clock))
             absorb(job, outcome)
             if outcome.interrupted:
@@ -137,7 +139,7 @@ class Runner:
         return None
 
     def _side_by_side(
-        self, jobs: Iterator[Job[Result]], absorb: Callable[[Job[Result], Result], None]
+        self, jobs: Iterator[Job[Result] | None], absorb: Callable[[Job[Result], Result], None]
     ) -> Job[Result] | None:
         flying: dict[Future[Result], Job[Result]] = {}
         stopped: Job[Result] | None = None
