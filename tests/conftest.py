@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import gc
+import os
 
 import pytest
 
 # Importing and collecting make objects that stay: nothing of them is garbage to look for.
 gc.disable()
+
+# No test cuts the power: what a process has handed to the system is there for whoever reads next,
+# also after a kill. Waiting for the disk is a large part of short runs.
+os.fsync = lambda handle: None  # type: ignore[assignment]
 
 
 # Folders whose tests compare engines: they are the ones that need kernels in double precision.

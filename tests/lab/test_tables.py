@@ -209,6 +209,7 @@ def test_only_takes_several_texts_and_each_begins_at_a_word(tmp_path: Path) -> N
         filling(FEW, tmp_path / "none", Clock(), only=("mf", "nothing")).fill()
 
 
+@pytest.mark.slow  # the same without processes is the next test
 def test_two_workers_give_the_same_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Both seeds in the same two processes: starting others for each is nothing of a table's."""
     one = filling(FEW, tmp_path / "one", Clock()).fill()

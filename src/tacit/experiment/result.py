@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,13 @@ def order_of(train: TrainView, read: bool) -> Order:
     return Order(by=order.by, tied=order.ties, latest_of_tied=train.latest_of_tied, read=read)
 
 
+@cache
+def _versions() -> tuple[tuple[str, str], ...]:
+    """What a run ran with; the files that say so are read once."""
+    libraries = ("tacit", "torch", "numpy", "numba", "polars")
+    return ("python", platform.python_version()), *((name, version(name)) for name in libraries)
+
+
 def make_record(
     experiment: Experiment,
     prepared: Prepared,
@@ -307,10 +315,7 @@ def make_record(
             *((order.text,) if order.read else ()),
         ),
         test_released=TestRelease(round=selected_round, validation_value=selected_value),
-        versions={
-            "python": platform.python_version(),
-            **{name: version(name) for name in ("tacit", "torch", "numpy", "numba", "polars")},
-        },
+        versions=dict(_versions()),
         data=data,
         cold=cold_part(experiment, prepared, trainer, test, threads) if is_cold else None,
     )
