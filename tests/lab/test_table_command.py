@@ -58,11 +58,11 @@ def test_without_a_name_all_are_listed(table):
     assert said.code == 0
     names = [line.split()[0] for line in said.out.splitlines()]
     assert names == table_names()
-    assert {"pfedrec-main", "fedrkg-main", "fedrkg-backbones", "bars", "fedmr-ku"} <= set(names)
+    assert {"pfedrec-main", "fedrkg-main", "fedrkg-backbones", "baselines", "fedmr-ku"} <= set(names)
 
 
 def test_mistakes_are_one_line(table, few):
-    assert "did you mean 'bars'" in table("bar").err
+    assert "did you mean 'baselines'" in table("baseline").err
     assert "at least 1" in table("few", "--seeds", 0).err
     assert "above 0" in table("few", "--budget", 0).err
     assert "at least 1" in table("few", "--workers", 0).err
