@@ -56,7 +56,9 @@ GAIN = (
 CLAIMS: dict[str, tuple[Claim, ...]] = {
     "EASE, central or as a federated sum (`fedease`), is above its HR@10 on all four datasets": (
         Claim("baselines", "amazon-video-10", ("HR@10",), clear=("ease", "fedease")),
-        Claim("baselines", "amazon-video", ("HR@10",), clear=("ease", "fedease", "feddae", "fcf_als")),
+        Claim(
+            "baselines", "amazon-video", ("HR@10",), clear=("ease", "fedease", "feddae", "fcf_als")
+        ),
     ),
     "On Amazon-Video recency takes EASE from 14.17 to 14.61": (
         Claim("order", "amazon-video", ("HR@10",), clear=(THREE,), unclear=("ease + recency",)),

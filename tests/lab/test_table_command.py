@@ -58,7 +58,9 @@ def test_without_a_name_all_are_listed(table):
     assert said.code == 0
     names = [line.split()[0] for line in said.out.splitlines()]
     assert names == table_names()
-    assert {"pfedrec-main", "fedrkg-main", "fedrkg-backbones", "baselines", "fedmr-ku"} <= set(names)
+    assert {"pfedrec-main", "fedrkg-main", "fedrkg-backbones", "baselines", "fedmr-ku"} <= set(
+        names
+    )
 
 
 def test_mistakes_are_one_line(table, few):
