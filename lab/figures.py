@@ -2,21 +2,23 @@
 
 `lab/figures.toml` says which runs a figure is made of and which analysis looks into them. Runs lie
 in `runs/figures`, PNG and SVG beside them. The numbers stand in `docs/results/figure-NAME.json`
-and `.md`, with the digest of every run: a part that stands there is not run again.
+and `.md`, with the digest of every run and how they were looked at: a part that stands there is not
+run again.
 """
 
 from __future__ import annotations
 
+import json
 import sys
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, cast
 
 import typer
-from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError, field_validator
 
 from lab.asked import Asked
 from lab.proofs import PUBLISHED
@@ -135,6 +137,10 @@ class FigureOf:
         """The digest of every run of a part, by its name."""
         return {name: digest(self.asked(part, name).experiment()) for name in part.runs}
 
+    def look(self, part: Part) -> Look:
+        """How the runs of a part are looked at."""
+        return Look(analysis=self.analysis, options=dict(part.options), points=self.points)
+
 
 def defined(path: Path = DEFINED) -> dict[str, FigureOf]:
     """The figures that there are, by name; a mistake in the file is said in a sentence."""
@@ -196,9 +202,28 @@ class ShownTable(_Stored):
         return cls(name=table.name, title=table.title, columns=tuple(table.header), rows=rows)
 
 
+class Look(_Stored):
+    """How runs are looked at: another analysis, other options or points make other tables.
+
+    >>> Look(analysis="curves", options={"rounds": (1, 2)}, points=True).options
+    {'rounds': [1, 2]}
+    """
+
+    analysis: str
+    options: dict[str, Any]
+    points: bool
+
+    @field_validator("options")
+    @classmethod
+    def _as_written(cls, options: dict[str, Any]) -> dict[str, Any]:
+        """As they come back from the file, so that both are equal."""
+        return cast(dict[str, Any], json.loads(json.dumps(options)))
+
+
 class Shown(_Stored):
     """What an analysis found in the runs of a part."""
 
+    look: Look
     digests: dict[str, str]  # of the runs, by name
     commands: dict[str, str]
     rounds: dict[str, int]  # that were run, and the selected one
@@ -221,8 +246,12 @@ class FigureNumbers(_Stored):
         if not path.is_file():
             return cls(figure=figure.name)
         found = cls.model_validate_json(path.read_text(encoding="utf-8"))
-        current = {part.key: figure.digests(part) for part in figure.parts}
-        kept = {k: one for k, one in found.parts.items() if one.digests == current.get(k)}
+        current = {part.key: (figure.digests(part), figure.look(part)) for part in figure.parts}
+        kept = {
+            key: one
+            for key, one in found.parts.items()
+            if (one.digests, one.look) == current.get(key)
+        }
         return cls(figure=figure.name, parts=kept)
 
 
@@ -232,6 +261,7 @@ def shown(figure: FigureOf, part: Part, trials: Sequence[Trial], finding: Findin
     tables = [ShownTable.of(table) for table in finding.tables]
     tables += [ShownTable.points_of(one) for one in finding.unprinted if figure.points]
     return Shown(
+        look=figure.look(part),
         digests=figure.digests(part),
         commands={name: figure.asked(part, name).command for name in part.runs},
         rounds={name: record.rounds_run for name, record in records.items()},

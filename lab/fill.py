@@ -149,7 +149,7 @@ def _noted(outcome: Outcome) -> Iterator[None]:
     except (RunInterruptedError, KeyboardInterrupt):
         outcome.stopped, outcome.interrupted = NOT_YET, True
     except TacitError as error:
-        outcome.stopped, outcome.impossible = f"not run ({str(error).rstrip('.')})", True
+        outcome.stopped, outcome.impossible = _cannot(error), True
 
 
 def _first(place: Place) -> Asked:
@@ -308,14 +308,15 @@ class Filling:
             finished = {} if place.problem else self._finished(place, most, data)
             self.results.cells |= finished
             left = [seed for seed in place.seeds(self.seeds) if place.cell(seed) not in finished]
+            hopeless = self._hopeless(place)
             for seed in left:
-                why = NOT_YET if place.problem is None else f"not run ({place.problem})"
+                why = hopeless or NOT_YET
                 if seed not in asked:
                     why = "not run (left out by --only)"
                 self.results.cells[place.cell(seed)] = undone(place, seed, why)
             wanted += len(asked)
             missing += len(set(left) & set(asked))
-            able += 0 if place.problem else len(set(left) & set(asked))
+            able += 0 if hopeless else len(set(left) & set(asked))
         elsewhere = [c for c in self.results.done if not (self.out / c.folder).exists()]
         if elsewhere:
             self.report(f"published {len(elsewhere)} finished cells stand as they were published")
@@ -417,33 +418,38 @@ class Filling:
         while (number := len(choice.tried)) in ahead:
             choice = choice.model_copy(update={"tried": (*choice.tried, ahead.pop(number))})
         if len(choice.tried) == len(place.settings):
-            choice = self._best(place, choice)
+            choice = _best(choice)
         self.results.choices[place.key] = choice
+        self._one_setting(place)
 
     def _withdraw(self, place: Place, setting: Overrides) -> None:
         """The search was too short to see that a setting diverges: take the next best, with all
         seeds. Another seed may have said so already."""
         if self.results.setting_of(place) == setting:
-            choice = self._choice(place).withdrawn()
-            self.results.choices[place.key] = self._best(place, choice)
+            self.results.choices[place.key] = _best(self._choice(place).withdrawn())
         self._one_setting(place)
 
-    def _best(self, place: Place, choice: Choice) -> Choice:
-        try:
-            return choice.made()
-        except TacitError as error:
-            why = f"not run ({str(error).rstrip('.')})"
-            for seed in self._wanted(place):
-                self.results.cells[place.cell(seed)] = undone(place, seed, why)
-            return choice
-
     def _one_setting(self, place: Place) -> None:
-        """All seeds of a row have one setting."""
-        setting = self.results.setting_of(place)
-        for cell in self.results.done_of(place):
-            if cell.sets != setting:
-                again = undone(place, cell.seed, NOT_YET)
+        """All seeds of a row have one setting; where every setting diverged, none can be run, also
+        when the run of one that was taken back ends later."""
+        setting, hopeless = self.results.setting_of(place), self._hopeless(place)
+        for cell in self.results.of(place):
+            taken_back = isinstance(cell, DoneCell) and cell.sets != setting
+            if taken_back or (hopeless and cell.status.startswith(NOT_YET)):
+                again = undone(place, cell.seed, hopeless or NOT_YET)
                 self.results.cells[place.cell(cell.seed)] = again
+
+    def _hopeless(self, place: Place) -> str | None:
+        """Why a place cannot be run, as the status of its cells: it does not exist, or all of its
+        settings were tried and diverged. None where it may be run."""
+        if place.problem is not None:
+            return f"not run ({place.problem})"
+        choice = self.results.choices.get(place.key)
+        if choice is None or choice.digest != place.digest:
+            return None
+        if len(choice.tried) < len(place.settings):
+            return None
+        return _refusal(choice)
 
     def write(self) -> None:
         """The results and what people read, in every folder that wants them."""
@@ -454,6 +460,24 @@ class Filling:
             if folder is not None:
                 results.write(folder / results.path.name)
                 write_text(folder / self.markdown_file.name, text)
+
+
+def _best(choice: Choice) -> Choice:
+    """With the best on validation chosen; as it is where every setting diverged."""
+    return choice.made() if _refusal(choice) is None else choice
+
+
+def _refusal(choice: Choice) -> str | None:
+    """Why nothing can be chosen of what was tried, as the status of a cell."""
+    try:
+        choice.made()
+    except TacitError as error:
+        return _cannot(error)
+    return None
+
+
+def _cannot(error: TacitError) -> str:
+    return f"not run ({str(error).rstrip('.')})"
 
 
 def _digest_of(folder: str) -> str:

@@ -227,8 +227,8 @@ def as_markdown(lengths: Lengths) -> str:
     finished = lengths.finished
     right = [one for one in finished if one.lost(one.search_rounds) == 0]
     lines = [_line(one) for one in finished]
-    heading = ["row", "table", "search", "full", "chosen by the search", "best at full length"]
-    heading += ["its value, percent", "lost by the search"]
+    heading = ["row", "table", "search", "full", "a search would choose", "best at full length"]
+    heading += ["its value, percent", "lost"]
     by_share = [[f"{share:.0%}", *_at(finished, share)] for share in SHARES]
     open_ = [f"{one.place} ({len(one.curves)} of {one.settings} settings)" for one in lengths.drawn]
     left = [text for one, text in zip(lengths.drawn, open_, strict=True) if not one.finished]
@@ -242,9 +242,10 @@ def as_markdown(lengths: Lengths) -> str:
         "of a row were trained as long as its run, seed 0, and stopped where the run would. The "
         "test part was not ranked.",
         "",
-        f"**The search of the table chose the setting that is the best at full length for "
+        f"**A search of the table's length would choose the setting best at full length for "
         f"{len(right)} of {len(finished)} rows**, and one within {NEAR:.0%} of it for "
-        f"{sum(one.near(one.search_rounds) for one in finished)}.",
+        f"{sum(one.near(one.search_rounds) for one in finished)}. This follows from these curves; "
+        "what the tables' own searches chose stands in the tables, and is not looked at here.",
         "",
         "`lost` is how much higher the best validation value of any setting is than that of the "
         "chosen one, both at full length, in points; 0 is right. Equal settings are equally right. "

@@ -107,7 +107,7 @@ def compared(table: Table, data: Data, metric: Metric, results: Results, out: Pa
             cells = done[row.name]
             test = paired_test(results, out, metric[1], own, cells)
             if test is not None:
-                row.p, row.part = test.p, part_text(test, cells)
+                row.p, row.part = test.p, part_text(test, cells, own)
     return Comparison(base, others, own[0].users)
 
 
@@ -167,7 +167,8 @@ def paired_test(
 ) -> PairedTest | None:
     """A row against another, before any correction, with all their seeds; where some of the runs
     are not here, with those seeds that are, or as somebody tested some of these very runs. None
-    where there is neither."""
+    where there is neither. It is made again when there are more runs of the row, or of both rows
+    together: a row in which nothing is drawn has one run, however many the other one gets."""
     key = f"{cells[0].row} | {cells[0].dataset} | {metric}"
     known = results.tests.get(key)
     if known is not None and not (
@@ -175,13 +176,19 @@ def paired_test(
     ):
         known = None  # of runs that the table does not ask for any more
     base, own = _here(out, against, cells)
-    if base and len(own) > (0 if known is None else len(known.runs)):
+    if base and own and (known is None or _more(known, base, own)):
         both = [_entrant(out, base), _entrant(out, own)]
         difference = tabulate(both, metric, both[0].name).rows[1].difference
         assert difference is not None  # it is not the row that is tested against
         runs, others = (tuple(cell.folder for cell in one) for one in (own, base))
         known = results.tests[key] = PairedTest(p=difference.p_value, runs=runs, against=others)
     return known
+
+
+def _more(known: PairedTest, base: Sequence[DoneCell], own: Sequence[DoneCell]) -> bool:
+    """Whether there are more runs than a test was made of."""
+    before = len(known.runs) + len(known.against)
+    return len(own) > len(known.runs) or len(own) + len(base) > before
 
 
 def _folders(cells: Sequence[DoneCell]) -> set[str]:
@@ -199,10 +206,16 @@ def _here(
     return base, own
 
 
-def part_text(test: PairedTest, cells: Sequence[DoneCell]) -> str:
-    """How many seeds a test is of, where it is not of all."""
-    n_tested = len(test.runs)
-    return "" if n_tested == len(cells) else f" by {n_tested} of {len(cells)} seeds"
+def part_text(test: PairedTest, cells: Sequence[DoneCell], against: Sequence[DoneCell]) -> str:
+    """How many seeds a test is of, where it is not of all; the row `against` is named where it
+    lacks others than the row itself."""
+    own, base = (len(test.runs), len(cells)), (len(test.against), len(against))
+    texts = []
+    if own[0] != own[1]:
+        texts.append(f"{own[0]} of {own[1]} seeds")
+    if base[0] != base[1] and base != own:
+        texts.append(f"{base[0]} of {base[1]} seeds of {against[0].row}")
+    return f" by {_and(texts)}" if texts else ""
 
 
 def _entrant(out: Path, cells: Sequence[DoneCell]) -> Entrant:
@@ -234,7 +247,7 @@ def gain_lines(table: Table, data: Data, results: Results, out: Path) -> list[st
             line.append(_gain([c.metrics[key] for c in without], [c.metrics[key] for c in with_]))
             test = paired_test(results, out, metric[1], without, with_)
             found = p_text(None if test is None else test.p)
-            line.append(found + ("" if test is None else part_text(test, with_)))
+            line.append(found + ("" if test is None else part_text(test, with_, without)))
         lines.append(line)
     told = (
         f"Without and with {table.gains}, and the gain, in points; means over seeds. Validation is "

@@ -76,6 +76,19 @@ def test_lengths_are_those_of_people() -> None:
     assert found(RobustRule("norm_bound"), sent) == pytest.approx([(1.0 + 6.0 + 2.0) * 11 / 9])
 
 
+def test_small_nodes_beside_large_ones_are_not_left_out() -> None:
+    """Uploads of honest people are nearly at right angles, so means of many are short."""
+    generator = np.random.default_rng(0)
+    people = [100] * 9 + [4, 1]
+    honest = [
+        NodeUpload({"a": generator.normal(size=(n, 400)).sum(0)}, float(n), n) for n in people
+    ]
+    bad = NodeUpload({"a": 50 * generator.normal(size=400)}, 1.0, 1)
+    rule = RobustRule("norm_bound")
+    assert [one.upload for one in rule._bounded(honest)] == honest
+    assert [one.upload for one in rule._bounded([*honest, bad])] == honest
+
+
 def test_uploads_of_which_most_are_nothing_make_nothing() -> None:
     sent = uploads([0.0], [0.0], [7.0])
     for outlier in (4.0, math.inf):

@@ -18,6 +18,7 @@ from tacit.coordinator.records import RecordFile, RoundRecord
 from tacit.coordinator.roster import Member, Roster
 from tacit.coordinator.rounds import Coordinator
 from tacit.coordinator.rules import Offer, Rules
+from tacit.core.types import Task
 from tacit.data.dataset import Dataset, FeatureTable, Modalities
 from tacit.data.split import split_dataset
 from tacit.engines.participation import Participants, everybody
@@ -28,7 +29,9 @@ from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
 from tacit.experiment.resolve import resolve
 from tacit.experiment.spec import Experiment
+from tacit.methods import METHODS
 from tacit.node.catalogue import Catalogue
+from tacit.node.play import OwnRun
 from tacit.testing.nodes import catalogue_of
 from tacit.testing.synthetic import ragged, with_content
 from tacit.wire.messages import CatalogueUpdate, Letter, Play, Request
@@ -83,6 +86,63 @@ def assert_same(server: Any, state: Any) -> None:
 
 
 FEW: Dataset = ragged(n_users=6, n_items=16)
+
+
+def deployable() -> Iterable[str]:
+    """Custom methods whose server needs sums."""
+    for name in METHODS:
+        try:
+            custom = resolve(name).method.algorithm(Task(6, 16)).custom
+        except TacitError:  # it needs content
+            continue
+        if custom is not None and custom.method.reads != "each":
+            yield name
+
+
+@pytest.mark.parametrize("name", list(deployable()))
+def test_every_custom_method_is_played_by_nodes_as_it_is_simulated(
+    name: str, deployment: Callable[..., Any]
+) -> None:
+    """Nodes rank after each round, also where nothing is learnt yet; and they get what the method
+    hands to clients, never what the server keeps."""
+    experiment = replace(resolve(name, rounds=2), precision="float64")
+    heard = Requests()
+    small = deployment(experiment, FEW, faults=heard)
+    server = small.server(validates=False)
+    outcome = server.run()
+    assert outcome.given_up == 0
+    assert not server.admission.declined
+    state = small.simulated([everybody(small.train)] * server.rounds)
+    for key, value in state.shared.items():
+        torch.testing.assert_close(server.server.shared[key], value, rtol=0.0, atol=1e-9)
+    received = set(small.algorithm.broadcast(state.shared, torch.tensor(0)))
+    assert {name for one in heard.plays for name in one.arrays} == received
+
+
+class Requests(Faults):
+    """Keeps what nodes were asked to play."""
+
+    def __init__(self) -> None:
+        self.plays: list[Play] = []
+
+    def before(self, name: str, request: Request) -> None:
+        if isinstance(request, Play):
+            self.plays.append(request)
+
+
+def test_a_list_that_cannot_be_made_costs_no_upload(
+    deployment: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: Any) -> None:
+        raise RuntimeError("singular")
+
+    small = deployment(resolve("fedease", rounds=1), FEW)
+    server = small.server(validates=False)
+    with monkeypatch.context() as patch:
+        patch.setattr(OwnRun, "scores", broken)
+        server.run()
+    assert not server.progress.delivered  # nor could the final model be ranked with
+    assert_same(server, small.simulated([everybody(small.train)]))
 
 
 def test_nodes_are_invited_as_a_simulation_invites_people(deployment: Callable[..., Any]) -> None:

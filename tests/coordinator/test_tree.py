@@ -278,6 +278,69 @@ def test_a_server_and_aggregators_that_are_killed_come_to_the_same_numbers(
     assert_close(server, grown.small.simulated([everybody(grown.small.train)] * 3), 1e-12)
 
 
+def test_other_runs_do_not_make_a_moment_new(tree: Callable[..., Tree]) -> None:
+    grown = tree(EXPERIMENTS["pfedrec"])
+    server, left = grown.server(), grown.made["left"]
+    left.answer(grown.small.offer.catalogue)
+    first, asked = left.answer(play_of(server, 1)), play_of(server, 1)
+    other = left.answer(replace(asked, moment=replace(asked.moment, run="second")))
+    assert isinstance(first, Played)
+    assert isinstance(other, Played)
+    nobody = MemoryTransport(grown.small.nodes, AllDown())
+    again = Aggregator(left.roster, nobody, left.folder, left.rules).answer(asked)
+    assert isinstance(again, Played)
+    assert all(np.array_equal(again.arrays[key], value) for key, value in first.arrays.items())
+
+
+def test_an_aggregator_imports_nothing_that_a_plan_names(
+    tree: Callable[..., Tree], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "named_by_a_plan.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    grown = tree(EXPERIMENTS["pfedrec"])
+    server, left = grown.server(), grown.made["left"]
+    left.answer(grown.small.offer.catalogue)
+    asked = play_of(server, 1)
+    text = f'imports = ["named_by_a_plan"]\n{asked.plan.experiment}'
+    answer = left.answer(replace(asked, plan=replace(asked.plan, experiment=text)))
+    assert isinstance(answer, Refused)
+    assert answer.reason == "not agreed"
+
+
+def test_a_branch_has_the_model_when_all_its_nodes_have_it(tree: Callable[..., Tree]) -> None:
+    users = DATA.interactions.users
+    away = {users[0], users[2]}
+
+    def unheard(name: str, letter: Letter) -> Letter | None:
+        return None if name in away and letter.kind == "Received" else letter
+
+    grown = tree(EXPERIMENTS["fedease"], faults={"left": Heard(unheard)})
+    server = grown.server(validates=False)
+    server.run()
+    assert server.progress.delivered == ["outer"]
+    away.clear()
+    assert sorted(server.deliver_again()) == ["left", "outer"]
+
+
+def test_a_branch_of_one_person_counts_in_single_precision(
+    deployment: Callable[..., Any], tmp_path: Path
+) -> None:
+    small = deployment(EXPERIMENTS["pfedrec"], DATA, rules=RULES)
+    names = list(small.nodes)
+    made = {}
+    for name, below in (("one", names[:1]), ("others", names[1:])):
+        roster = Roster(tuple(small.roster[node] for node in below))
+        nodes = MemoryTransport({node: small.nodes[node] for node in below})
+        made[name] = Aggregator(roster, nodes, tmp_path / name, RULES)
+    members = (Member(name, number, made[name].people) for number, name in enumerate(made))
+    rules = replace(RULES, through_aggregators=True, validates=False)
+    known = (small.experiment, Roster(tuple(members)), small.offer, MemoryTransport(made))
+    server = Coordinator(*known, tmp_path / "root", rules)
+    server.run()
+    assert not server.admission.refused
+    assert_close(server, small.simulated([everybody(small.train)] * 3), 1e-6)
+
+
 # Bounds are checked at every level.
 
 

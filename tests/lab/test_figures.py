@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -81,6 +82,34 @@ def test_a_changed_definition_is_run_anew(tmp_path: Path) -> None:
     longer = {**FEW.runs, "two": replace(FEW.runs["two"], rounds=3)}
     numbers = FigureNumbers.read(replace(FEW, runs=longer), tmp_path)
     assert list(numbers.parts) == ["planted | pfedrec"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"analysis": "cost"}, {"points": False}, {"options": {"metric": "HR@10"}}],
+    ids=lambda change: next(iter(change)),
+)
+def test_runs_that_are_looked_at_otherwise_are_looked_at_anew(
+    change: dict[str, Any], tmp_path: Path
+) -> None:
+    """The runs are the same, but the tables of the old look are not those of the new one."""
+    drawing(FEW, tmp_path)
+    assert len(FigureNumbers.read(FEW, tmp_path).parts) == 2
+    if "options" in change:
+        parts = (replace(FEW.parts[0], **change), FEW.parts[1])
+        assert list(FigureNumbers.read(replace(FEW, parts=parts), tmp_path).parts) == [
+            "planted | pfedrec"
+        ]
+    else:
+        assert FigureNumbers.read(replace(FEW, **change), tmp_path).parts == {}
+
+
+def test_options_are_stored_as_they_are_read(tmp_path: Path) -> None:
+    part = replace(FEW.parts[1], options={"metric": "HR@10"})
+    few = replace(FEW, parts=(part,))
+    made = drawing(few, tmp_path)
+    assert made.parts[part.key].look == few.look(part)
+    assert FigureNumbers.read(few, tmp_path) == made
 
 
 def test_no_run_is_begun_without_time(tmp_path: Path) -> None:

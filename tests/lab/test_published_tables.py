@@ -146,9 +146,49 @@ def test_a_test_of_some_seeds_says_of_how_many(tmp_path: Path) -> None:
     assert part is not None
     assert part.runs == tuple(cell.folder for cell in fedmf[1:])
     assert part.p != first.p
-    assert part_text(part, fedmf) == " by 2 of 3 seeds"
-    assert part_text(part, fedmf[1:]) == ""
+    assert part_text(part, fedmf, random) == " by 2 of 3 seeds"
+    assert part_text(part, fedmf[1:], random) == ""
     assert paired_test(results, out, "HR@10", random, fedmf[:1]) is None  # of other seeds
+
+
+def test_a_row_of_one_run_is_tested_again_when_the_other_row_gets_seeds(tmp_path: Path) -> None:
+    out, results = tmp_path / "here", Results(path=tmp_path / "none.json", table="few")
+    filled = filling(FEW, out, tmp_path, published=None, publish=None, seeds=3).fill()
+    popularity, fedmf = (
+        sorted((cell for cell in filled.done if cell.row == row), key=lambda cell: cell.seed)
+        for row in ("popularity", "fedmf")
+    )
+    first = paired_test(results, out, "HR@10", fedmf[:1], popularity)
+    assert first is not None
+    assert first.against == (fedmf[0].folder,)
+    assert part_text(first, popularity, fedmf) == " by 1 of 3 seeds of fedmf"
+    again = paired_test(results, out, "HR@10", fedmf, popularity)
+    assert again is not None
+    assert again.against == tuple(cell.folder for cell in fedmf)
+    assert part_text(again, popularity, fedmf) == ""
+    assert paired_test(results, tmp_path / "elsewhere", "HR@10", fedmf, popularity) == again
+
+
+def test_a_second_seed_counts_though_the_other_row_then_has_fewer_in_the_test(
+    tmp_path: Path,
+) -> None:
+    """One run against three is as many runs as two against two."""
+    seeded = replace(FEDMF, name="other", settings=rates((0.1, 4.0), (0.1, 16.0)))
+    few = replace(FEW, rows=(RANDOM, seeded, FEDMF))
+    out, results = tmp_path / "here", Results(path=tmp_path / "none.json", table="few")
+    filled = filling(few, out, tmp_path, published=None, publish=None, seeds=3).fill()
+    other, fedmf = (
+        sorted((cell for cell in filled.done if cell.row == row), key=lambda cell: cell.seed)
+        for row in ("other", "fedmf")
+    )
+    first = paired_test(results, out, "HR@10", fedmf, other[:1])
+    assert first is not None
+    assert (len(first.runs), len(first.against)) == (1, 3)
+    second = paired_test(results, out, "HR@10", fedmf, other[:2])
+    assert second is not None
+    assert (len(second.runs), len(second.against)) == (2, 2)
+    assert part_text(second, other[:2], fedmf) == " by 2 of 3 seeds of fedmf"
+    assert part_text(second, other, fedmf) == " by 2 of 3 seeds"  # the same of both rows
 
 
 def test_all_seeds_of_a_row_have_one_setting(

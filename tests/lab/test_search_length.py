@@ -102,6 +102,7 @@ def test_the_page_counts_rows_that_are_right() -> None:
     wrong = drawn(curve(0.3, 0.3, 0.3, 0.3), curve(0.1, 0.2, 0.35, 0.4))
     right = drawn(curve(0.1, 0.1, 0.1, 0.1), curve(0.1, 0.2, 0.35, 0.4))
     page = as_markdown(Lengths(seed=0, datasets=("planted",), drawn=(wrong, right, drawn())))
+    assert "A search of the table's length would choose" in page  # no recorded choice is read
     assert "for 1 of 2 rows" in page
     assert "and one within 1% of it for 1." in page
     assert "| 100% | 2 | 2 | 2 | 0.00 |" in page

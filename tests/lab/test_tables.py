@@ -29,7 +29,8 @@ from tacit.experiment.run import RunInterruptedError
 from tacit.study import runner as runner_module
 from tacit.study import search as search_module
 from tacit.study import study as study_module
-from tacit.study.search import Choice, search
+from tacit.study.runner import OutOfTimeError
+from tacit.study.search import Choice, Tried, search
 from tacit.study.study import digest
 
 TABLES = {name: load_table(name) for name in table_names()}
@@ -402,6 +403,52 @@ def test_what_cannot_run_is_written_with_its_reason(tmp_path: Path) -> None:
     assert found["wild | planted | clean | seed 0"].startswith("not run (Every setting diverged")
     text = (tmp_path / "table-few.md").read_text()
     assert "| nobody | not run (no such method here: no_such) |" in text
+
+
+def test_where_every_setting_diverged_nothing_is_to_be_run_the_next_time(tmp_path: Path) -> None:
+    wild = replace(FEDMF, name="wild", settings=rates((1e15, 1e10), (1e16, 1e10)))
+    table = replace(FEW, rows=(wild, POPULARITY), published={}, paper=None)
+    first = filling(table, tmp_path, Clock()).fill()
+    said: list[str] = []
+    clock = Clock()
+    again = filling(table, tmp_path, clock, report=said.append).fill()
+    assert clock.rounds == []
+    assert states(again) == states(first)
+    for seed in (0, 1):
+        status = states(again)[f"wild | planted | clean | seed {seed}"]
+        assert status.startswith("not run (Every setting diverged")
+    assert "plan      3 cells, 1 finished, 2 cannot run; 0 are to be run" in said
+    one = filling(table, tmp_path, Clock(), only=("wild | planted | clean | seed 1",)).fill()
+    assert states(one)["wild | planted | clean | seed 0"] == "not run (left out by --only)"
+    assert states(one)["wild | planted | clean | seed 1"].startswith("not run (Every setting")
+
+
+@pytest.mark.parametrize("late", ["finished", "stopped"])
+def test_a_late_end_of_a_setting_taken_back_leaves_the_reason(
+    late: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = study_module.run
+
+    def wild(experiment: Any, *arguments: Any, **options: Any) -> Any:
+        if experiment.seed == 1:
+            raise DivergedError("Not numbers.")
+        if late == "stopped":
+            raise OutOfTimeError("The budget ended after round 1.")
+        return run(experiment, *arguments, **options)
+
+    monkeypatch.setattr(study_module, "run", wild)
+    only = "fedmf | planted | clean"
+    few = filling(FEW, tmp_path, Clock(), only=(only,))
+    tried = tuple(
+        Tried(sets=tuple(sets), validation=value, round=1, stopped=None, seconds=0.0)
+        for sets, value in zip(FEDMF.settings, (0.5, None), strict=True)
+    )
+    choice = Choice(digest=place_of(FEW).digest, by="validation", tried=tried, chosen=0)
+    few.results.choices[only] = choice
+    results = out_of_order(few)  # seed 1 ends first, and nothing is left to choose
+    assert results.choices[only].tried[0].before_it_diverged == 0.5
+    for seed in (0, 1):
+        assert states(results)[f"{only} | seed {seed}"].startswith("not run (Every setting")
 
 
 def made_up(place: Place, seed: int, percent: float, **more: Any) -> DoneCell:

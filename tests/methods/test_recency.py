@@ -152,6 +152,18 @@ def test_training_follows_the_recent_items() -> None:
 # Names, settings and refusals
 
 
+@pytest.mark.parametrize("per_user", [False, True])
+def test_an_old_item_of_a_long_history_stays_in_it(per_user: bool) -> None:
+    """Its weight is too small for a number of 32 bits, and what weighs 0 is padding."""
+    recency, order_H = Recency(half_life=4.0, per_user=per_user), torch.arange(900)
+    real_H = torch.ones(900)
+    real_H[-1] = 0.0
+    weight_H = recency.of_order(order_H, real_H)
+    assert (weight_H > 0).tolist() == [True] * 899 + [False]
+    weight_GKH = recency.trials(order_H, real_H)
+    assert (weight_GKH[:, 0] > 0).sum(1).tolist() == [898] * len(weight_GKH)
+
+
 def test_it_is_spelled_like_any_plugin_and_its_fields_like_any_field() -> None:
     for name in ("ease", "pure_svd", "fedease", "fedspectral", "fcf_als", "fedmf", "fedrecon"):
         made = resolve(name, plugins=["recency:half_life=6"], sets=["recency.half_life=8"])

@@ -111,12 +111,14 @@ class Admission:
     """The door of a server. `open` says what is expected of whom, `admit` lets one message in.
 
     `refused` counts by sender and reason since the beginning, `declined` the answers in which nodes
-    themselves say no. Unknown senders are counted under one name: there is no end to theirs.
+    themselves say no. Unknown senders are counted under one name: there is no end to theirs. With
+    `of_sums` members are aggregators, whose sums are in float64 and twice as long.
     """
 
     roster: Roster
     limits: Limits = Limits()
     clock: Callable[[], float] = time.monotonic
+    of_sums: bool = False
     refused: Counter[tuple[str, Reason]] = field(default_factory=Counter)
     declined: Counter[tuple[str, str]] = field(default_factory=Counter)
     left: set[str] = field(default_factory=set)
@@ -220,7 +222,7 @@ class Admission:
             raise RefusedAnswerError("sent twice", f"Node {shown(sender)} answered twice.")
         people = self.roster[sender].people
         if isinstance(answer, Played):
-            check_upload(answer, expected, people, self.limits.norm)
+            check_upload(answer, expected, people, self.limits.norm, self.of_sums)
         elif isinstance(answer, Ranked):
             check_metrics(answer, expected, people)
         elif isinstance(answer, SumAnswer) and answer.step != expected.step:
@@ -260,10 +262,11 @@ class Admission:
             size = letter_bytes(letter)
         except (TypeError, AttributeError, ValueError) as error:
             raise RefusedAnswerError("unreadable", "A message cannot be measured.") from error
-        if size > self.limits.most_bytes:
+        most = self.limits.most_bytes * (2 if self.of_sums else 1)
+        if size > most:
             raise RefusedAnswerError(
                 "too large",
-                f"A message has {size:,} bytes; {self.limits.most_bytes:,} is the most.",
+                f"A message has {size:,} bytes; {most:,} is the most.",
             )
         try:
             answer = from_letter(letter)
@@ -274,7 +277,9 @@ class Admission:
         return answer
 
 
-def check_upload(answer: Played, expected: Expected, people: int, norm: float | None) -> None:
+def check_upload(
+    answer: Played, expected: Expected, people: int, norm: float | None, of_sums: bool = False
+) -> None:
     """Names, shapes, number types, finiteness, weight and norm of an upload.
 
     >>> asked = Expected(Played, Moment("shop", "one", 1), shapes={"items": (2,)})
@@ -295,7 +300,8 @@ finite numbers.
     ):
         raise RefusedAnswerError("wrong weight", f"An upload weighs {shown(answer.weight)}.")
     # a sum over people may have the digits in which it was added up
-    number_types = (expected.number_type, *(("float64",) if people > 1 else ()))
+    wide = people > 1 or of_sums
+    number_types = (expected.number_type, *(("float64",) if wide else ()))
     _check_arrays(answer.arrays, expected, number_types, may_be_empty=answer.clients == 0)
     _check_norm(answer, expected.bound, norm)
 

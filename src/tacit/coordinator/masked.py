@@ -61,7 +61,8 @@ class MaskedSums:
         bound: float | None = None,
     ) -> OpenedSum:
         """One secure sum over these nodes."""
-        settings, arrays, plan = self.planned.rules.secure, arrays_of(shared), self.planned.plan
+        settings, plan = self.planned.rules.secure, self.planned.plan
+        arrays = arrays_of(self.planned.for_clients(shared))
         assert settings is not None
         if len(asked) < settings.fewest:
             raise GivenUpError(

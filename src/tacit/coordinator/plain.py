@@ -61,7 +61,7 @@ class PlainSums:
         sent = {
             name: shape for name, shape in shapes.items() if any(name in u.sums for u in uploads)
         }
-        total = planned.rules.rule.total(uploads, {**running.summed(exchange), **sent})
+        total = planned.rules.over_uploads.total(uploads, {**running.summed(exchange), **sent})
         if planned.noise_on_uploads:
             total.noised = frozenset(total.sums)
         return total

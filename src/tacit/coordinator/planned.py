@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
+import torch
+
 from tacit.coordinator.roster import Member, Roster
 from tacit.coordinator.rules import Offer, Rules, hit_names, require_deployable
 from tacit.coordinator.secure import hits_bound, person_bound, skellam_guarantee, sum_plan
@@ -114,10 +116,20 @@ class PlannedRun:
             return False
         return self.rules.validates and self.experiment.protocol.select != "last"
 
+    def for_clients(self, shared: Params) -> Params:
+        """What goes to nodes: of a custom method what it hands to clients and nothing else. Where
+        that is made from more than it hands on, nodes make it, and need all."""
+        if self.algorithm.custom is None:
+            return shared
+        sent = self.algorithm.broadcast(shared, torch.tensor(0))
+        if any(value is not shared.get(name) for name, value in sent.items()):
+            return shared
+        return sent
+
     def for_ranking(self, shared: Params) -> Params:
         """What nodes rank with."""
         views = self.algorithm.views_sent
-        return shared if views is None else shared_with_views(views, shared)
+        return self.for_clients(shared) if views is None else shared_with_views(views, shared)
 
     # What is promised
 

@@ -8,8 +8,9 @@ works as before, whatever the rule.
 - `norm_bound` looks at the norm of every upload, all its parameters together. The bound is a given
   one, or the median norm of the uploads of this exchange, which is at most that of an honest upload
   while fewer than half of the nodes are bad. An upload that is longer than the bound is shortened
-  to it; one that is longer than `outlier` bounds is left out. With a given bound none is left out
-  unless `outlier` is given as well: a bound below every honest upload would stop all learning.
+  to it; one that is longer than `outlier` bounds is left out, if its sum is also long for the root
+  of the number of its people. With a given bound none is left out unless `outlier` is given as
+  well: a bound below every honest upload would stop all learning.
 - `median` takes the median over nodes in every coordinate (Yin et al., 2018).
 - `trimmed_mean` leaves the largest and the smallest share out in every coordinate (the same).
 
@@ -154,6 +155,11 @@ class RobustRule:
         norm_N = np.array([norm_of(dict(one.sums)) for one in uploads]) / clients_N
         bound = float(np.median(norm_N)) if self.bound is None else self.bound
         stays_N = norm_N / self.longest <= bound
+        if self.bound is None:
+            # Uploads of honest people are nearly at right angles, so the norm of a mean falls with
+            # the root of their number: beside large nodes a small one looks long by that measure.
+            root_N = norm_N * np.sqrt(clients_N)
+            stays_N |= root_N / self.longest <= np.median(root_N)
         short_N = np.minimum(norm_N, bound)
         factor_N = np.divide(short_N, norm_N, out=np.ones_like(norm_N), where=norm_N > 0.0)
         shortened = float((clients_N * short_N)[stays_N].sum())

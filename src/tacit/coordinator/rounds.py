@@ -85,7 +85,7 @@ class Coordinator:
         self.server = State(first.shared, {}, server=first.server)
         self.best: State | None = None
         self.cold = self._generator()
-        self.admission = Admission(roster, rules.limits, clock)
+        self.admission = Admission(roster, rules.limits, clock, rules.through_aggregators)
         self.asking = Asking(transport, self.admission, rules, clock)
         origin = checksum(f"{self.plan}\n{roster.digest}".encode())
         self.progress = Progress(rules.deployment, rules.run, origin)
@@ -263,7 +263,7 @@ class Coordinator:
             for one in asked:  # whether or not its answer arrives
                 releases = self.progress.releases
                 releases[one.name] = releases.get(one.name, 0) + 1
-        request = Play(moment, self.plan, arrays_of(self.server.shared))
+        request = Play(moment, self.plan, arrays_of(self.planned.for_clients(self.server.shared)))
         return self.plain.total(exchange, request, asked, running, heard, tables)
 
     def _close(self, number: int) -> None:

@@ -51,6 +51,12 @@ class Rules:
         """Whether the nodes of this server send masked vectors."""
         return self.secure is not None and not self.through_aggregators
 
+    @property
+    def over_uploads(self) -> RobustRule:
+        """How answers become one sum. Those of aggregators are added up as they are: a rule looks
+        at single nodes, and works in each branch."""
+        return RobustRule() if self.through_aggregators else self.rule
+
     def check(self) -> None:
         if not self.deployment or not self.run:
             raise TacitError("A deployment and its run need names.")

@@ -9,8 +9,9 @@ Under secure sums it opens the sum of its crowd, which has at least `fewest` nod
 else; whoever is above sees one such sum for each crowd. It holds no histories, no private state and
 no keys of nodes.
 
-A moment is answered once. The answer is on the disk before it leaves, and a repeated request gets
-that answer: two sums of almost the same people would tell of those who are in one of them alone.
+A moment of a run is answered once. The answer is on the disk before it leaves, and a repeated
+request gets that answer, also after other runs: two sums of almost the same people would tell of
+those who are in one of them alone. A new run asks everybody anew, as it does without aggregators.
 """
 
 from __future__ import annotations
@@ -38,11 +39,11 @@ from tacit.coordinator.secure import GivenUpSumError, SecureSums
 from tacit.core.algorithm import Algorithm, Exchange, Total
 from tacit.core.types import Params, Task
 from tacit.errors import TacitError
-from tacit.experiment.toml import loads
 from tacit.files import make_folder, whole_file
-from tacit.node.agreement import NotAnsweredError
+from tacit.node.agreement import Agreement, NotAnsweredError
 from tacit.node.catalogue import Catalogue
-from tacit.node.play import content_of
+from tacit.node.play import content_of, planned_experiment
+from tacit.node.runs import box_name
 from tacit.node.store import Content
 from tacit.wire.messages import (
     Answer,
@@ -110,7 +111,7 @@ class Aggregator:
     ) -> None:
         rules.check()
         self.roster, self.rules, self.folder = roster, rules, Path(folder)
-        self.admission = Admission(roster, rules.limits, clock)
+        self.admission = Admission(roster, rules.limits, clock, rules.through_aggregators)
         self.asking = Asking(transport, self.admission, rules, clock)
         self.sums = SecureSums(self.folder / "sum", roster, {"update": {}, "hits": {}}, {})
         self._branch: Branch | None = None
@@ -213,7 +214,8 @@ class Aggregator:
             ours = (False, 0, 0) if secure is None else (True, secure.fewest, secure.colluders)
             if ours != (plan.secure, plan.fewest, plan.colluders):
                 raise NotAnsweredError("not agreed", "The plan has other secure sums than ours.")
-            experiment, rules = loads(plan.experiment), replace(self.rules, run=run)
+            experiment = planned_experiment(plan.experiment, Agreement())
+            rules = replace(self.rules, run=run)
             offer = Offer(catalogue, content_of(Catalogue.of_message(catalogue)))
             branch = Branch(experiment, self.roster, offer, rules, plan)
             above = replace(rules, through_aggregators=True)  # what no tree can play is refused
@@ -233,8 +235,12 @@ class Aggregator:
         return Received(request.deployment, request.version)
 
     def _pass_on_model(self, request: Deliver) -> Received:
-        if not self._tell(request, self._members):
-            raise GivenUpError("No node below has confirmed the model.")
+        members = self._members
+        confirmed = self._tell(request, members)
+        if len(confirmed) < len(members):  # who is above asks again, and nodes take it twice
+            raise GivenUpError(
+                f"{len(confirmed)} of {len(members)} nodes below have confirmed the model."
+            )
         catalogue = self._catalogue()
         version = 0 if catalogue is None else catalogue.version
         return Received(request.moment.deployment, version)
@@ -262,15 +268,20 @@ class Aggregator:
 
     def _kept(self, kind: type[Played | Ranked], moment: Moment) -> Played | Ranked | None:
         """The answer to this moment, where it was given before; what is older is refused."""
-        found = self._read(kind.__name__)
-        if not isinstance(found, Played | Ranked) or found.moment.run != moment.run:
+        found = self._read(self._name(kind, moment))
+        if not isinstance(found, Played | Ranked):
             return None
         if found.moment > moment:
             raise NotAnsweredError("stale", f"Round {moment.round_number} is over.")
         return found if found.moment == moment else None
 
     def _keep(self, answer: Played | Ranked) -> None:
-        self._write(type(answer).__name__, answer)
+        self._write(self._name(type(answer), answer.moment), answer)
+
+    @staticmethod
+    def _name(kind: type[Played | Ranked], moment: Moment) -> str:
+        """One file for each run."""
+        return box_name(moment.deployment, moment.run, f"{kind.__name__}-")
 
     def _catalogue(self) -> CatalogueUpdate | None:
         found = self._read("catalogue")

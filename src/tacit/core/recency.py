@@ -59,6 +59,11 @@ class Recency:
         weight_H = (-age_H / half_life).exp2()
         return weight_H if self.floor == 0 else self.floor + (1 - self.floor) * weight_H
 
+    def _above_zero(self, age_H: Tensor, half_life: Tensor) -> Tensor:
+        """The same, and never 0, however old: what has no weight is what is not in the history."""
+        weight_H = self.decay(age_H, half_life)
+        return weight_H.clamp(min=torch.finfo(weight_H.dtype).tiny)
+
     def of_ages(self, age_H: np.ndarray) -> np.ndarray:
         """The weight of items after which `age_H` others came."""
         age = torch.from_numpy(np.array(age_H, dtype=np.float64))
@@ -80,7 +85,7 @@ class Recency:
         >>> Recency(half_life=1.0).of_order(order_H, real_H).tolist()
         [1.0, 0.5, 0.0]
         """
-        return self.decay(real_H.sum() - 1 - order_H, self._given(real_H)) * real_H
+        return self._above_zero(real_H.sum() - 1 - order_H, self._given(real_H)) * real_H
 
     # Weights of positives, for methods that train on them
 
@@ -146,7 +151,8 @@ class Recency:
         before_K1 = (real_H.sum() - 1 - torch.arange(LAST))[:, None]
         age_KH = before_K1 - 1 - order_H
         there_KH = (age_KH >= 0).to(real_H) * real_H
-        weight_GKH = self.decay(age_KH.clamp(min=0), self._grid(real_H)[:, None, None]) * there_KH
+        half_life_G11 = self._grid(real_H)[:, None, None]
+        weight_GKH = self._above_zero(age_KH.clamp(min=0), half_life_G11) * there_KH
         return weight_GKH.expand(len(TRIED), *age_KH.shape)
 
     def own(self, score_GKI: Tensor, history_H: Tensor, order_H: Tensor, real_H: Tensor) -> Tensor:
@@ -174,7 +180,7 @@ class Recency:
         rank_GK = 1 + above_GK + (equal_GK - 1).clamp(min=0) / 2
         worth_GK = (before_K > 0).to(real_H) / (1 + rank_GK).log2()
         half_life = self._grid(real_H)[worth_GK.sum(1).argmax()]
-        return self.decay(length - 1 - order_H, half_life) * real_H
+        return self._above_zero(length - 1 - order_H, half_life) * real_H
 
     def _given(self, like: Tensor) -> Tensor:
         return torch.tensor(self.half_life, dtype=like.dtype)

@@ -283,6 +283,11 @@ class FedEase(PairSums):
             raise TacitError(f"diagonal is {self.diagonal}; it must be from 0 to 1.")
         if not 0 < self.people < np.inf:
             raise TacitError(f"people is {self.people}; it must be a number above 0.")
+        if self.content is not None and self.content.reduce:
+            raise TacitError(
+                "content.reduce is true, and this method has no table of items to whose width "
+                "content could be reduced; set content.reduce to false."
+            )
         _ = self.scaling
 
     @property

@@ -18,8 +18,9 @@ single item, the device takes all views alike.
 
 The numbers are fitted anew from the history wherever a device ranks. They are kept by nobody and
 sent to nobody, and a newcomer has them at once. Rounds, uploads and what a server reads are those
-of `fedease`; a download is longer by the counts. Rounds try the grid, ridge by ridge. Under a claim
-of privacy it becomes what `fedease` becomes: one table of noisy pairs, the same for all devices.
+of `fedease`; a download is longer by the counts and one number. Rounds try the grid, ridge by
+ridge. Under a claim of privacy it becomes what `fedease` becomes: one table of noisy pairs, the
+same for all devices.
 """
 
 from __future__ import annotations
@@ -150,7 +151,7 @@ def own_weights(view_IV: Tensor, is_own_I: Tensor, trust: Tensor) -> Tensor:
     scale = alike_V @ right_V / torch.where(size > 0, size, torch.ones_like(size))
     eye_VV = torch.eye(len(right_V)).to(view_IV)
     mean = square_VV.diagonal().mean()
-    penalty = trust * torch.where(mean > 0, mean, torch.ones_like(mean))
+    penalty = torch.where(mean > 0, trust * mean, torch.ones_like(mean))  # views may all be zero
     fitted_V = torch.linalg.solve(square_VV + penalty * eye_VV, right_V + penalty * scale * alike_V)
     return torch.where(scale > 0, fitted_V, alike_V)
 

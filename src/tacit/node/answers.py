@@ -307,8 +307,9 @@ class Answers:
         state.fresh_U = np.full(run.train.n_users, box.trained == when[0])
         try:
             self._write_ranking(run, box.run, when[0], False, state, mark, when[0])
-        except TacitError as error:  # the round is played and kept; a list is not worth its answer
-            LOG.warning("no list was kept: %s", error)
+        except Exception as error:  # the round is played and kept; a list is not worth its answer
+            said = str(error) if isinstance(error, TacitError) else type(error).__name__
+            LOG.warning("no list was kept: %s", said)
 
     def _write_ranking(
         self,

@@ -78,7 +78,7 @@ class OwnRun:
             raise NotAnsweredError(
                 "unknown run", "The run is about another catalogue than this node has."
             )
-        experiment = _experiment(plan.experiment, agreement)
+        experiment = planned_experiment(plan.experiment, agreement)
         dataset = own_dataset(catalogue, people, histories, experiment)
         split = split_dataset(dataset, experiment.protocol, nobody_evaluated="accept")
         train = split.train
@@ -409,7 +409,9 @@ def _require_memory(algorithm: Algorithm, people: int, size: int) -> None:
         )
 
 
-def _experiment(text: str, agreement: Agreement) -> Experiment:
+def planned_experiment(text: str, agreement: Agreement) -> Experiment:
+    """The experiment of a plan. Modules that it names are imported only where the owner agreed to
+    that: a server could choose what is run by them."""
     try:
         named = tomllib.loads(text).get("imports")
         if named and not agreement.imports:
