@@ -152,7 +152,7 @@ def test_data_without_content_and_bad_settings_are_refused() -> None:
     bare = split_dataset(ragged(), CLEAN).train
     with pytest.raises(TacitError, match="this data has none"):
         played(FedEase(content=TEXT), bare)
-    with pytest.raises(TacitError, match="content.reduce is true"):
+    with pytest.raises(TacitError, match=r"content\.reduce is true"):
         FedEase(content=Features())
     with pytest.raises(TacitError, match="people is"):
         FedEase(people=0.0)
