@@ -20,12 +20,11 @@ venv: $(READY)
 # torch goes first, at the pinned version: anything that resolves torch later finds it satisfied. Bytecode is left to the
 # first import: writing that of every module of torch takes longer than all the rest of the installation. That first
 # import is made here, beside the rest.
-FIRST_IMPORT = PYTHONDONTWRITEBYTECODE= $(BIN)/python -c "import torch"
-
 $(READY): constraints.txt pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt "$$(grep '^torch==' constraints.txt)" numpy
-	$(FIRST_IMPORT) & $(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]' && wait
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -c "import torch" & \
+	$(BIN)/python -m pip install --quiet --no-compile -c constraints.txt -e '.[dev]' && wait
 	touch $(READY)
 
 flower-venv: $(FLOWER_READY)

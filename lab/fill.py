@@ -88,8 +88,8 @@ class Step:
 
     @property
     def name(self) -> tuple[str, ...]:
-        """No step is begun twice."""
-        return (type(self).__name__, self.place.cell(self.seed), *self.setting)
+        """What tells a step from all others: none is begun twice."""
+        return ("run", self.place.cell(self.seed), *self.setting)
 
 
 @dataclass(frozen=True)
@@ -101,15 +101,15 @@ class TryStep(Step):
     @property
     def name(self) -> tuple[str, ...]:
         """All seeds of a place need the same tries."""
-        return ("TryStep", self.place.key, *self.setting)
+        return ("try", self.place.key, *self.setting)
 
     def do(self, callback: Callback) -> TryOutcome:
         outcome = TryOutcome(self.place, self.seed, number=self.number)
         with _noted(outcome):
-            experiment = self.place.experiment(self.setting, 0, search=True)
-            outcome.tried = try_setting(
-                self.setting, experiment, _prepared(_first(self.place)), self.threads, callback
-            )
+            place = self.place
+            prepared = _prepared(place.asked(place.settings[0], 0, search=True))
+            experiment = place.experiment(self.setting, 0, search=True)
+            outcome.tried = try_setting(self.setting, experiment, prepared, self.threads, callback)
         return outcome
 
 
@@ -150,10 +150,6 @@ def _noted(outcome: Outcome) -> Iterator[None]:
         outcome.stopped, outcome.interrupted = NOT_YET, True
     except TacitError as error:
         outcome.stopped, outcome.impossible = _cannot(error), True
-
-
-def _first(place: Place) -> Asked:
-    return place.asked(place.settings[0], 0, search=True)
 
 
 @lru_cache(maxsize=1)
@@ -205,9 +201,8 @@ class Filling:
         self.markdown_file = self.out / f"{stem}.md"
         self.results = Results.read(self.table.name, self.out / f"{stem}.json")
         self.written: dict[str, DoneCell] = {}  # finished cells by folder, wherever they ran
-        self.ahead: dict[
-            str, dict[int, Tried]
-        ] = {}  # by place: tried before an earlier setting was
+        # by place: settings whose tries ended before that of an earlier one
+        self.ahead: dict[str, dict[int, Tried]] = {}
         self.under_way = 0
         self.others: list[Results] = []  # of tables that may have the same experiments
 

@@ -89,6 +89,16 @@ def shown(value: object) -> str:
     return text if len(text) <= SHOWN else text[:SHOWN] + "…"
 
 
+def loggable(error: Exception) -> str:
+    """What a log may hold of an error: our own sentence, else the kind alone, since the words of
+    others may have people or items in them.
+
+    >>> loggable(TacitError("The file is damaged.")), loggable(KeyError("ann"))
+    ('The file is damaged.', 'KeyError')
+    """
+    return str(error) if isinstance(error, TacitError) else type(error).__name__
+
+
 def listed(names: Iterable[str]) -> str:
     """Names with commas between them: the first of very many, the beginning of very long ones.
 

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 import torch
 
+from lab import fill as fill_module
 from lab.definition import Data, Overrides, Place, Published, Row, Table, load_table, table_names
-from lab.fill import Filling
+from lab.fill import Filling, TryStep
 from lab.render import as_markdown, cell_text, seen_unseen_lines
 from lab.results import KINDS, Cell, DoneCell, References, Results, Share, Shares, undone
 from tacit.core.optim import Sgd
@@ -313,6 +314,11 @@ def test_no_choice_looks_at_the_test_part(monkeypatch: pytest.MonkeyPatch) -> No
     assert values[0] != values[1]
     assert choice.chosen == values.index(max(v for v in values if v is not None))
     assert [one.sets for one in choice.tried] == list(FEDMF.settings)
+
+    monkeypatch.setattr(fill_module, "_prepared", lambda asked: blind(asked.experiment()))
+    steps = [TryStep(place, 0, s, 1, number) for number, s in enumerate(place.settings)]
+    tried = [step.do(Callback()).tried for step in steps]
+    assert [one.validation for one in tried if one is not None] == values
 
 
 def test_settings_are_chosen_before_a_cell_is_run(

@@ -38,7 +38,7 @@ from tacit.coordinator.rules import Offer, Rules, require_deployable
 from tacit.coordinator.secure import GivenUpSumError, SecureSums
 from tacit.core.algorithm import Algorithm, Exchange, Total
 from tacit.core.types import Params, Task
-from tacit.errors import TacitError
+from tacit.errors import loggable
 from tacit.files import make_folder, whole_file
 from tacit.node.agreement import Agreement, NotAnsweredError
 from tacit.node.catalogue import Catalogue
@@ -131,8 +131,7 @@ class Aggregator:
         except (GivenUpError, GivenUpSumError) as error:
             return Refused("failed", str(error))
         except Exception as error:
-            said = str(error) if isinstance(error, TacitError) else type(error).__name__
-            LOG.warning("a request failed: %s", said)
+            LOG.warning("a request failed: %s", loggable(error))
             return Refused("failed", FAILED)
 
     def _answer(self, request: Request) -> Answer:

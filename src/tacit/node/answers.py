@@ -12,7 +12,7 @@ import numpy as np
 from tacit.core.algorithm import TRAIN, Exchange, Total
 from tacit.core.types import OWN_ITEMS
 from tacit.engines.state import State
-from tacit.errors import TacitError
+from tacit.errors import loggable
 from tacit.node.agreement import NotAnsweredError
 from tacit.node.kept import arrays_of, keeps_something
 from tacit.node.ledger import MASKED_HITS, PLAIN_HITS, Entry, SentParameter, spent_by_all
@@ -308,8 +308,7 @@ class Answers:
         try:
             self._write_ranking(run, box.run, when[0], False, state, mark, when[0])
         except Exception as error:  # the round is played and kept; a list is not worth its answer
-            said = str(error) if isinstance(error, TacitError) else type(error).__name__
-            LOG.warning("no list was kept: %s", said)
+            LOG.warning("no list was kept: %s", loggable(error))
 
     def _write_ranking(
         self,

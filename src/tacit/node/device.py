@@ -28,7 +28,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tacit.errors import TacitError, nearest, shown
+from tacit.errors import TacitError, loggable, nearest, shown
 from tacit.node.agreement import Agreement, NotAnsweredError, Settings
 from tacit.node.catalogue import Catalogue
 from tacit.node.history import Histories, HistoryFile
@@ -184,8 +184,7 @@ class Node:
         except NotAnsweredError as error:
             return Refused(error.reason, str(error))
         except Exception as error:
-            said = str(error) if isinstance(error, TacitError) else type(error).__name__
-            LOG.warning("a request failed: %s", said)
+            LOG.warning("a request failed: %s", loggable(error))
             return Refused("failed", FAILED)
 
     def _require_member(self) -> None:

@@ -7,7 +7,7 @@ nothing that a choice could look at.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from time import perf_counter
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -106,18 +106,11 @@ def best_of(values: Sequence[float | None]) -> int | None:
 
 def search(
     settings: Mapping[tuple[str, ...], Experiment],
-    known: Choice | None = None,
     *,
-    length: str | None = None,
     threads: int = 1,
     callbacks: Callbacks = (),
-    save: Callable[[Choice], None] = lambda choice: None,
 ) -> Choice:
     """Try every setting on validation and choose the best.
-
-    `known` is what an earlier call has tried: what was tried then is not tried again. `save` is
-    handed the choice after every setting, so that a search that was stopped goes on. `length` says
-    how long a search is, in words, where it is shorter than what it is for.
 
     >>> from tacit.experiment.resolve import resolve
     >>> sets = [(f"local.epochs={n}",) for n in (1, 2)]
@@ -126,25 +119,18 @@ def search(
     (2, True)
     """
     experiments = list(settings.values())
-    asked = digest(*experiments)
-    first = experiments[0]
-    choice = known
-    if choice is None or choice.digest != asked:
-        choice = Choice(digest=asked, by=measured_by(first, length))
-    if choice.chosen is not None:
-        return choice
-    prepared = prepare(first)
-    for sets, experiment in list(settings.items())[len(choice.tried) :]:
-        tried = (*choice.tried, try_setting(sets, experiment, prepared, threads, callbacks))
-        choice = choice.model_copy(update={"tried": tried})
-        save(choice)
-    choice = choice.made()
-    save(choice)
-    return choice
+    prepared = prepare(experiments[0])
+    tried = tuple(
+        try_setting(sets, experiment, prepared, threads, callbacks)
+        for sets, experiment in settings.items()
+    )
+    by = measured_by(experiments[0])
+    return Choice(digest=digest(*experiments), by=by, tried=tried).made()
 
 
 def measured_by(experiment: Experiment, length: str | None = None) -> str:
-    """By what a search chooses, in words.
+    """By what a search chooses, in words; `length` is how long it is, where it is shorter than
+    what it is for.
 
     >>> from tacit.experiment.resolve import resolve
     >>> measured_by(resolve("fedmf", rounds=5))
