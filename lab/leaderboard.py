@@ -94,6 +94,9 @@ class Board:
     # seconds per interaction, by dataset and system
     pace: dict[tuple[str, str], float] = field(default_factory=dict)
     missing: list[Trial] = field(default_factory=list)
+    under_way: int = 0
+    skipped: frozenset[str] = frozenset()  # datasets that are shown and not run on
+    whole: frozenset[str] = frozenset()  # digests of rows that were published with all their seeds
 
     def trials(self) -> list[Trial]:
         """Every run that can be asked for; why others cannot is in `problems`."""
@@ -128,24 +131,30 @@ class Board:
         length = sum(price > border for border in LENGTHS)
         return length, self.datasets.index(trial.experiment.data.name), price
 
-    def jobs(self) -> Iterator[Job[TrialOutcome]]:
-        """What is missing, in turn; a system that was refused on a dataset is not tried there with
-        other seeds."""
-        self.missing = []
+    def jobs(self) -> Iterator[Job[TrialOutcome] | None]:
+        """What is missing, in turn; None while runs under way may still be set aside. A system
+        that was refused on a dataset is not tried there with other seeds."""
+        self.missing, self.under_way = [], 0
         for trial in self.trials():
+            one = trial.experiment
             if trial.finished:
                 self._learn(trial, trial.record.seconds)
-            else:
+            elif one.data.name not in self.skipped and digest(one) not in self.whole:
                 self.missing.append(trial)
-        while self.missing:
+        while self.missing or self.under_way:
+            if not self.missing:
+                yield None
+                continue
             trial = min(self.missing, key=self.turn)
             self.missing.remove(trial)
             one, longest = trial.experiment, max(SHORTEST, PATIENCE * self.price(trial))
             if (one.data.name, one.name) not in self.problems:
+                self.under_way += 1
                 yield Job(f"{one.data.name}: {trial.name}", partial(_work, trial, longest))
 
     def absorb(self, job: Job[TrialOutcome], outcome: TrialOutcome) -> None:
         """Keep what a run took, or why there is none."""
+        self.under_way -= 1
         trial, one = outcome.trial, outcome.trial.experiment
         said = outcome.problem or ("done" if trial.finished else "stopped")
         if outcome.problem:
@@ -234,6 +243,12 @@ def _section(
     return first.model_copy(update={"rows": tuple(ordered), "not_run": tuple(not_run)})
 
 
+def whole_rows(before: Leaderboard, seeds: int) -> frozenset[str]:
+    """Digests of the experiments of published rows that have all their seeds."""
+    rows = [row for section in before.sections for row in section.rows]
+    return frozenset(one for row in rows if len(row.seeds) >= seeds for one in row.digests)
+
+
 def _nothing(data: str) -> Section:
     """A dataset of which no run is finished."""
     split = DATASETS.get(data)
@@ -274,11 +289,23 @@ def leaderboard(
     publish: Annotated[
         bool, typer.Option("--publish", help="Write the numbers to docs/results as well.")
     ] = False,
+    workers: Annotated[
+        int, typer.Option(help="Runs at the same time; seconds are then those of a busy machine.")
+    ] = 1,
+    dataset: Annotated[
+        list[str] | None,
+        typer.Option(help="Run only on this dataset; give it several times for more."),
+    ] = None,
 ) -> None:
     """Run what is missing, and write the leaderboard."""
     ready_to_compute()
-    board, runner = Board(out), Runner(budget=budget * 3600, callbacks=Bar())
+    for name in dataset or ():
+        if name not in DATASETS:
+            raise TacitError(f"The leaderboard has no dataset {name!r}; it has {tuple(DATASETS)}.")
+    board, runner = Board(out), Runner(workers, budget * 3600, Bar())
+    board.skipped = frozenset(DATASETS) - frozenset(dataset or DATASETS)
     before = read(PUBLISHED / f"{STEM}.json")
+    board.whole = whole_rows(before, board.seeds)
     stopped = runner.run(board.jobs(), board.absorb)
     found, experiments = published(board, before)
     written = write_page(found, experiments, out / "page")

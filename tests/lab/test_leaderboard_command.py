@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import shutil
+from itertools import takewhile
 from pathlib import Path
 
 import pytest
 
 import lab.leaderboard as lab
-from lab.leaderboard import DATASETS, FOR_COLD_ITEMS, SEEDS, Allowance, Board, published, read
+from lab.leaderboard import (
+    DATASETS,
+    FOR_COLD_ITEMS,
+    SEEDS,
+    Allowance,
+    Board,
+    published,
+    read,
+    whole_rows,
+)
 from tacit.errors import TacitError
 from tacit.experiment.callbacks import Callback
 from tacit.methods import METHODS
@@ -29,6 +39,11 @@ def fill(board: Board, budget: float = float("inf")) -> None:
     assert Runner(budget=budget).run(board.jobs(), board.absorb) is None
 
 
+def planned(board: Board) -> list[str]:
+    """The keys of all jobs, in order, none of which is done."""
+    return [job.key for job in takewhile(lambda job: job is not None, board.jobs())]
+
+
 def test_all_that_can_run_is_run_and_the_rest_says_why(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -47,23 +62,23 @@ def test_all_that_can_run_is_run_and_the_rest_says_why(
 
 def test_the_cheapest_run_comes_next() -> None:
     board = board_in(Path("nowhere"), "fedmf", "popularity", "ease")
-    order = [job.key.split(", ")[0] for job in board.jobs()]
+    order = [key.split(", ")[0] for key in planned(board)]
     assert order == [f"planted: {name}" for name in ("popularity", "ease", "fedmf") for _ in "01"]
     board.pace["planted", "popularity"] = 1e6  # somebody has seen that it is slow
-    assert [*board.jobs()][-1].key.startswith("planted: popularity")
+    assert planned(board)[-1].startswith("planted: popularity")
 
 
 def test_datasets_come_one_after_the_other_and_long_runs_at_the_end() -> None:
     board = Board(Path("nowhere"), ("ninerec-ku", "ml-100k"), ("popularity", "fedmf"), seeds=1)
     board.pace["ninerec-ku", "fedmf"] = 1.0  # 3489 seconds there, and more elsewhere
-    assert [job.key for job in board.jobs()] == [
+    assert planned(board) == [
         "ninerec-ku: popularity, seed 0",
         "ml-100k: popularity, seed 0",
         "ninerec-ku: fedmf, seed 0",
         "ml-100k: fedmf, seed 0",
     ]
     board.pace["ml-100k", "fedmf"] = 1e-5  # there it is known to be fast
-    assert [job.key.split(",")[0] for job in board.jobs()] == [
+    assert [key.split(",")[0] for key in planned(board)] == [
         "ninerec-ku: popularity",
         "ml-100k: popularity",
         "ml-100k: fedmf",
@@ -86,6 +101,30 @@ def test_a_run_that_takes_too_long_is_set_aside_and_goes_on(
     for job in jobs:
         board.absorb(job, job.do(Callback()))
     assert all(trial.finished for trial in board.trials())
+
+
+def test_runs_side_by_side_wait_for_one_that_may_be_set_aside(tmp_path: Path) -> None:
+    board = board_in(tmp_path, "fedmf")
+    jobs = board.jobs()
+    first, second = next(jobs), next(jobs)
+    assert next(jobs) is None  # nothing else is missing, and two are under way
+    board.absorb(second, second.do(Callback()))
+    stopped = lab.TrialOutcome(board.trials()[0], price=1.0)
+    board.absorb(first, stopped)
+    assert next(jobs).key == first.key
+
+
+def test_rows_that_were_published_whole_are_not_run_again(tmp_path: Path) -> None:
+    board = board_in(tmp_path / "here", "popularity", "random")
+    fill(board)
+    before, _ = published(board, NOTHING)
+    there = board_in(tmp_path / "there", "popularity", "ease")
+    there.whole = whole_rows(before, seeds=2)
+    assert {key.split(",")[0] for key in planned(there)} == {"planted: ease"}
+    there.whole = whole_rows(before, seeds=3)  # they lack one
+    assert len(planned(there)) == 4
+    there.skipped = frozenset({"planted"})
+    assert planned(there) == []
 
 
 def test_an_allowance_knows_what_the_whole_may_take() -> None:
