@@ -14,7 +14,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Annotated, Literal
@@ -30,6 +30,7 @@ from tacit.cli.main import main
 from tacit.cli.output import say
 from tacit.cli.progress import Bar
 from tacit.cli.settings import cores, ready_to_compute
+from tacit.engines.select import require_device
 from tacit.evaluation.significance import Spread
 from tacit.experiment.amounts import DASH
 from tacit.experiment.callbacks import Callback
@@ -448,12 +449,15 @@ def privacy(
         int | None, typer.Option(help="Rows at the same time. Default: the cores.", metavar="N")
     ] = None,
     threads: options.Threads = None,
+    device: options.Device = None,
 ) -> None:
     """Fill the table of privacy; finished cells are used again, and a stopped table goes on."""
     ready_to_compute()
+    if device is not None:
+        require_device(device)
     out = Path("runs", "tables", NAME)
     filling = Filling(
-        the_table(),
+        replace(the_table(), device=device or "cpu"),
         out,
         seeds=seeds,
         budget=budget * 3600,

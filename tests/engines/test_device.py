@@ -15,15 +15,19 @@ from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
 from tacit.engines.central import CentralEngine, central_scorer
 from tacit.engines.cohort import CohortEngine
+from tacit.engines.custom import CustomEngine, CustomScorer
 from tacit.engines.device import move_to_device
 from tacit.engines.participation import Participation
 from tacit.engines.scoring import Scorer
-from tacit.engines.select import engine_for
+from tacit.engines.select import engine_for, runs_on_gpu
 from tacit.engines.state import State
 from tacit.errors import TacitError
 from tacit.methods import METHODS as BY_NAME
 from tacit.methods import (
     Bm3,
+    FedEase,
+    FedMix,
+    FedNext,
     Gru4Rec,
     Mgcn,
     Pgl,
@@ -144,7 +148,7 @@ def test_a_central_network_begins_on_its_device_and_says_so(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["popularity", "ease", "slist", "markov", "mf", "neumf", "fedease", "fedpergnn"]
+    "name", ["popularity", "ease", "slist", "markov", "mf", "neumf", "fedpergnn", "fedspectral"]
 )
 def test_what_runs_on_the_cpu_only_refuses_a_gpu(name: str) -> None:
     """Closed forms too: they would not run where they were told to."""
@@ -181,3 +185,66 @@ def test_a_population_that_is_too_large_stays_on_the_host(monkeypatch: pytest.Mo
     state = trace(fedmf(dim=5), TRAIN, CohortEngine(), rounds=1).state
     move_to_device(state, "meta")
     assert not state.shared["items"].is_meta
+
+
+SOLVED = {
+    "fedease": FedEase(ridges=(5.0, 50.0), column_power=0.2),
+    "fedmix": FedMix(),
+    "fednext": FedNext(),
+    "fednext, ridge and EASE": FedNext(learns="ridge", ease=(0.5,)),
+    "fednext, narrow": FedNext(width=6),
+    "fedease + private": private(FedEase(), epsilon=200.0, delta=1e-3),
+    "fednext + private": private(FedNext(), epsilon=200.0, delta=1e-3),
+}
+
+
+def solved(name: str, device: str) -> tuple[State, np.ndarray]:
+    algorithm = SOLVED[name].algorithm(Task.of(TRAIN, releases=2))
+    engine = CustomEngine(torch.float64, device=device)
+    state = engine.start(algorithm, TRAIN, 0)
+    for number in (1, 2):
+        engine.round(algorithm, TRAIN, state, Participation().draw(TRAIN, 0, number), 0)
+    return state, CustomScorer(algorithm, TRAIN, state)(np.arange(TRAIN.n_users))
+
+
+@pytest.mark.parametrize("name", SOLVED)
+def test_a_server_solves_on_its_device_and_says_so(name: str) -> None:
+    """The way there and back, on a device that every machine has under a second name."""
+    algorithm = SOLVED[name].algorithm(Task.of(TRAIN, releases=2))
+    assert runs_on_gpu(algorithm)
+    expected, score_UI = solved(name, "cpu")
+    found, other_UI = solved(name, "cpu:0")
+    assert all(torch.equal(value, found.shared[key]) for key, value in expected.shared.items())
+    assert np.array_equal(score_UI, other_UI)
+    assert np.ptp(score_UI) > 0
+    said = CustomEngine(device="cpu:0").describe(algorithm).text
+    assert said.endswith("; the server's step on cpu:0")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
+@pytest.mark.parametrize("name", SOLVED)
+def test_a_gpu_solves_to_the_same_numbers(name: str) -> None:
+    _, score_UI = solved(name, "cpu")
+    found, other_UI = solved(name, "cuda")
+    assert found.on_host  # clients are played here
+    assert np.allclose(score_UI, other_UI, rtol=1e-9, atol=1e-9 * np.abs(score_UI).max())
+
+
+def test_a_server_of_ones_own_is_not_taken_to_solve_on_a_gpu() -> None:
+    class Mine(FedEase):
+        def step(self, shared, total, n_clients, round_number):
+            return super().step(shared, total, n_clients, round_number)
+
+    assert runs_on_gpu(FedEase().algorithm(Task.of(TRAIN)))
+    assert not runs_on_gpu(Mine().algorithm(Task.of(TRAIN)))
+    with_content = BY_NAME["fedease"].method("content").algorithm(Task.of(TRAIN))
+    assert not runs_on_gpu(with_content)
+
+
+def test_the_loop_over_clients_refuses_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    for name in ("fedmf", "fedease"):
+        algorithm = BY_NAME[name].method().algorithm(Task.of(TRAIN))
+        with pytest.raises(TacitError, match="The loop over clients runs on the CPU only"):
+            engine_for(algorithm, name, "loop", device="cuda")
+        assert engine_for(algorithm, name, "auto", device="cuda") is not None

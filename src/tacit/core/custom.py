@@ -128,6 +128,12 @@ class CustomMethod:
         return False
 
     @property
+    def steps_on_gpu(self) -> bool:
+        """Whether `step` also works on tensors that lie on a GPU, where dense solves of a wide
+        catalogue take seconds instead of minutes. Clients are played on the CPU all the same."""
+        return False
+
+    @property
     def bound(self) -> Bound | None:
         """The most that one client adds to the sum of an exchange, its tables taken together; None
         where nothing bounds it."""
@@ -353,6 +359,11 @@ class CustomAlgorithm(Algorithm):
         return self.method if written and self.protection is None else None  # type: ignore
 
     @cached_property
+    def steps_on_gpu(self) -> bool:
+        """The method's word, where one class wrote both it and the step."""
+        return defines(self.method, "steps_on_gpu", "step") and self.method.steps_on_gpu
+
+    @cached_property
     def in_place_server(self) -> StepsInPlace | None:
         """The method, where its server can step in place."""
         written = defines(self.method, "step_in_place", "step") and not self.ranks_unseen
@@ -429,7 +440,11 @@ class CustomAlgorithm(Algorithm):
     def step(self, server: ServerState, total: Total, round_number: int) -> ServerState:
         # float64: what a server solves or decomposes must not depend on the devices' precision
         before = {name: value.double() for name, value in _without_bound(server.parameters).items()}
-        sums = {name: torch.from_numpy(np.asarray(value)) for name, value in total.sums.items()}
+        device = next((value.device for value in before.values()), torch.device("cpu"))
+        sums = {
+            name: torch.from_numpy(np.asarray(value)).to(device)
+            for name, value in total.sums.items()
+        }
         bits = sums.pop(BOUND, None)
         after = self.method.step(before, sums, total.clients, round_number)
         if BOUND in self.shared:

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.func import vmap
 
-from tacit.core.algorithm import ClientData, ClientState, Exchange, Total
+from tacit.core.algorithm import ClientData, ClientState, Exchange, ServerState, Total
 from tacit.core.custom import CustomAlgorithm
 from tacit.core.types import EnginePath, Initializer, Params
 from tacit.data.views import TrainView
@@ -43,7 +43,8 @@ PIECE_FLOATS = 2**22  # of uploaded rows that are added up at once: rows can be 
 
 @dataclass(frozen=True)
 class CustomEngine:
-    """Rounds of a custom algorithm. `block=None` takes what fits, at most 64 clients.
+    """Rounds of a custom algorithm. `block=None` takes what fits, at most 64 clients. `device` is
+    where the server's step is computed; all else is on the CPU.
 
     >>> CustomEngine(block=1).block
     1
@@ -51,6 +52,7 @@ class CustomEngine:
 
     dtype: torch.dtype = torch.float32
     block: int | None = None
+    device: str = "cpu"
 
     def describe(self, algorithm: CustomAlgorithm) -> EnginePath:
         """The path, and where a ragged batch's kernels are left aside, why.
@@ -67,7 +69,7 @@ class CustomEngine:
             text = f"custom: ragged kernels of {name}, all clients together on cpu"
             if algorithm.method.recency is not None:
                 text += f"; scores: blocks of {WIDEST_BLOCK} clients (recent items count more)"
-            return EnginePath("custom", text, kernel="ragged")
+            return EnginePath("custom", text + self._server, kernel="ragged")
         size = self.block_size(algorithm)
         path = "one client after another" if size == 1 else f"blocks of {size} clients"
         why = None
@@ -76,7 +78,11 @@ class CustomEngine:
         if self.block != 1 and algorithm.has_ragged and algorithm.clips:
             why = "each upload is clipped, which ragged kernels cannot do"
         text = f"custom: {path} on cpu" + (f" ({why})" if why else "")
-        return EnginePath("custom", text, reason=why)
+        return EnginePath("custom", text + self._server, reason=why)
+
+    @property
+    def _server(self) -> str:
+        return "" if self.device == "cpu" else f"; the server's step on {self.device}"
 
     def block_size(self, algorithm: CustomAlgorithm) -> int:
         if self.block is not None:
@@ -119,6 +125,14 @@ class CustomEngine:
             def step(total: Total, number: int) -> None:
                 sums = {name: torch.from_numpy(value) for name, value in total.sums.items()}
                 in_place.step_in_place(state.shared, sums, total.clients, number)
+
+        elif self.device != "cpu":
+
+            def step(total: Total, number: int) -> None:
+                there = ServerState(state.on(self.device).shared, state.server)
+                after = algorithm.step(there, total, number)
+                state.shared = {name: value.cpu() for name, value in after.parameters.items()}
+                state.server = after.optimizer
 
         play = partial(self.play, algorithm, train, state, seed)
         play_round(algorithm, train, state, participants, seed, play, step)

@@ -41,12 +41,14 @@ def runs_on_gpu(algorithm: Algorithm) -> bool:
 
     >>> from tacit.core.types import Task
     >>> from tacit.methods import METHODS
-    >>> names = ("fedmf", "sasrec", "mf", "ease", "fedease")
+    >>> names = ("fedmf", "sasrec", "mf", "ease", "fedease", "feddae")
     >>> [runs_on_gpu(METHODS[name].method().algorithm(Task(2, 3))) for name in names]
-    [True, True, False, False, False]
+    [True, True, False, False, True, False]
     """
     if algorithm.central is not None:
         return algorithm.central.runs_on_gpu
+    if algorithm.custom is not None:
+        return algorithm.custom.steps_on_gpu
     return algorithm.composition is not None
 
 
@@ -72,6 +74,10 @@ def engine_for(
         require_device(device)
     elif device != "cpu":
         raise TacitError(f"{name} runs on the CPU only; use {argument('device', 'cpu')}.")
+    if engine == "loop" and device != "cpu":
+        raise TacitError(
+            f"The loop over clients runs on the CPU only; use {argument('device', 'cpu')}."
+        )
     if algorithm.composition is not None:
         if engine == "loop":
             return LoopEngine(dtype)
@@ -84,7 +90,7 @@ def engine_for(
             f"The fused engine cannot run {name}: it is no expression over a trained item table; "
             f"use {argument('engine', 'cohort')}."
         )
-    return LoopEngine(dtype) if engine == "loop" else CustomEngine(dtype)
+    return LoopEngine(dtype) if engine == "loop" else CustomEngine(dtype, device=device)
 
 
 def scorer_of(algorithm: Algorithm, train: TrainView, state: State, seed: int) -> ScoreBlock:

@@ -312,6 +312,10 @@ class FedEase(PairSums):
         return {GRAM: gram_II, WEIGHT: self._weight(gram_II, gram_II, ridge)}
 
     @property
+    def steps_on_gpu(self) -> bool:
+        return self.content is None  # content is encoded on the host
+
+    @property
     def ranks_unseen(self) -> bool:
         return self.content is not None
 

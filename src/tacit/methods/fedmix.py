@@ -92,6 +92,10 @@ class FedMix(PairSums):
     def broadcast(self, shared: Params, user: Tensor) -> Params:
         return {name: shared[name] for name in (WEIGHT, COUNTS, TRUST)}
 
+    @property
+    def steps_on_gpu(self) -> bool:
+        return True
+
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
         gram_II = total.get(GRAM, shared[GRAM])
         place = min(round_number, len(self.grid)) - 1

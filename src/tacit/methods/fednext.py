@@ -326,6 +326,10 @@ class FedNext(CustomMethod):
     def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
         return upload
 
+    @property
+    def steps_on_gpu(self) -> bool:
+        return self.content is None  # content is encoded on the host
+
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
         now = self.setting(round_number)
         decay = {DECAY: torch.tensor(1.0 / now.half_life, dtype=torch.float64)}

@@ -148,6 +148,10 @@ class PrivatePairs(CountsFirst):
     def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
         return upload
 
+    @property
+    def steps_on_gpu(self) -> bool:
+        return True
+
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
         if COUNTS in total:
             return self.heard(shared, total[COUNTS], n_clients)
