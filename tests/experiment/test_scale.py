@@ -118,8 +118,11 @@ def test_the_audit_of_draws_holds_a_block_of_users(wide: Path) -> None:
 
 
 # Runs an experiment as a command would, and tells what it cost; how much memory is free is said.
+# Seconds are held to those of the bare product of 200,000 rows of width 32 with 50,000 items, which
+# the same process measures on a tenth of it: how fast the machine is has no say in the ratio.
 CHILD = """
 import json, sys, time
+import numpy as np
 import torch
 
 torch.set_num_threads(1)
@@ -131,6 +134,11 @@ from tacit.experiment.resolve import resolve
 
 method, data, out, free = sys.argv[1:]
 state.available_bytes = memory.available_bytes = lambda: int(float(free))
+row_BD, row_ID = np.ones((1000, 32), np.float32), np.ones((50_000, 32), np.float32)
+began = time.process_time()
+for _ in range(20):
+    row_BD @ row_ID.T
+product = 10 * (time.process_time() - began)
 ranked, began_at = [], time.monotonic()
 
 
@@ -152,7 +160,7 @@ except TacitError as error:
 # of this program alone: what getrusage tells may be the peak of the process that started it
 status = open("/proc/self/status").read()
 peak = int(status.split("VmHWM:")[1].split()[0])
-told |= {"peak": peak * 1024, "cpu": time.process_time(), "ranked": ranked}
+told |= {"peak": peak * 1024, "cpu": time.process_time(), "ranked": ranked, "product": product}
 told["seconds"] = time.monotonic() - began_at
 print(json.dumps(told))
 """
@@ -180,20 +188,19 @@ def told_by(method: str, data: Path, out: Path, free: float) -> dict:
 
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="peak memory is told in other units elsewhere")
-@pytest.mark.parametrize("method", ["fedmf", "fedspectral"])
+@pytest.mark.parametrize(("method", "products"), [("fedmf", 10), ("fedspectral", 35)])
 def test_two_validated_rounds_of_200_000_users_and_50_000_items(
-    method: str, batch: Path, tmp_path: Path
+    method: str, products: int, batch: Path, tmp_path: Path
 ) -> None:
-    """Under 3 GB, and within 4 minutes of two cores. Processor seconds are bounded, since a busy
-    machine has no say in them: threads share what ranking takes, so 300 of them are 4 minutes."""
+    """Under 3 GB, and in as many times the bare product of all scores, half more than was seen
+    (5.2 and 22.7). Three rankings are in it, of which none may take five products (2.5)."""
     told = told_by(method, batch, tmp_path / "one", free=3e9)
     assert told["refused"] is None
     assert told["rounds"] == 2
     assert told["counts"] | {"users": 200_000, "items": 50_000, "test": 200_000} == told["counts"]
     assert told["peak"] < 3e9
-    assert told["cpu"] < 300
-    # ranking one part took 70 seconds; two threads now have it in a third of that
-    assert max(told["ranked"]) < 2 * 70 / 3
+    assert told["cpu"] < products * told["product"]
+    assert max(told["ranked"]) < 5 * told["product"]
 
 
 @pytest.mark.slow
@@ -212,13 +219,14 @@ def test_tuned_rows_of_200_000_users_are_refused_before_they_are_taken(
 def test_fednext_in_its_narrow_form_with_200_000_users_and_50_000_items(
     batch: Path, tmp_path: Path
 ) -> None:
-    """Two releases of 128 columns, both validated: under 6 GB, within 5 minutes of two cores."""
+    """Two releases of 128 columns, both validated: under 6 GB, and 35 times the bare product of all
+    scores of width 32 (23 were seen: within five minutes of two cores)."""
     told = told_by("fednext width=128", batch, tmp_path / "one", free=6e9)
     assert told["refused"] is None
     assert told["rounds"] == 2
     assert told["counts"] | {"users": 200_000, "items": 50_000, "test": 200_000} == told["counts"]
     assert told["peak"] < 6e9
-    assert told["cpu"] < 2 * 300
+    assert told["cpu"] < 35 * told["product"]
 
 
 def test_fednext_makes_no_array_of_users_by_items(wide: Path, tmp_path: Path) -> None:
