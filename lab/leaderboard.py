@@ -4,6 +4,7 @@ Presets are the default ones and seeds 0 to 2, under the protocol clean. Short r
 others, then long ones; in each, one dataset after the other, and the cheapest run first, by what
 the system took there or elsewhere. One that takes far longer than expected is set aside, until its
 turn comes by what is known now. Nothing is begun after the budget, and the same command goes on.
+A row that was published with all its seeds is not run again.
 """
 
 from __future__ import annotations
@@ -232,7 +233,11 @@ def _section(
     # what was refused before is refused until somebody has tried again
     refused = {one.name: one.why for old in known for one in old.not_run if one.why != NOT_RUN}
     refused = {name: why for name, why in refused.items() if name in left and name not in rows}
-    refused |= {system: why for (at, system), why in board.problems.items() if at == data}
+    refused |= {
+        system: why
+        for (at, system), why in board.problems.items()
+        if at == data and system not in rows  # one that ran was refused for something in passing
+    }
     not_run = [NotRanked(name=system, why=why) for system, why in refused.items()]
     for system, seeds in left.items():
         if system not in refused:

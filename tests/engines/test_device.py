@@ -16,12 +16,12 @@ from tacit.data.split import split_dataset
 from tacit.engines.central import CentralEngine, central_scorer
 from tacit.engines.cohort import CohortEngine
 from tacit.engines.custom import CustomEngine, CustomScorer
-from tacit.engines.device import move_to_device
+from tacit.engines.device import move_to_device, room_on
 from tacit.engines.participation import Participation
 from tacit.engines.scoring import Scorer
 from tacit.engines.select import engine_for, runs_on_gpu
 from tacit.engines.state import State
-from tacit.errors import TacitError
+from tacit.errors import NoRoomError, TacitError
 from tacit.methods import METHODS as BY_NAME
 from tacit.methods import (
     Bm3,
@@ -235,8 +235,15 @@ def test_a_server_of_ones_own_is_not_taken_to_solve_on_a_gpu() -> None:
         def step(self, shared, total, n_clients, round_number):
             return super().step(shared, total, n_clients, round_number)
 
+    class InPlace(FedEase):
+        steps_on_gpu, step = FedEase.steps_on_gpu, FedEase.step
+
+        def step_in_place(self, shared, total, n_clients, round_number):
+            raise AssertionError("played on the CPU")
+
     assert runs_on_gpu(FedEase().algorithm(Task.of(TRAIN)))
     assert not runs_on_gpu(Mine().algorithm(Task.of(TRAIN)))
+    assert not runs_on_gpu(InPlace().algorithm(Task.of(TRAIN)))
     with_content = BY_NAME["fedease"].method("content").algorithm(Task.of(TRAIN))
     assert not runs_on_gpu(with_content)
 
@@ -248,3 +255,12 @@ def test_the_loop_over_clients_refuses_a_gpu(monkeypatch: pytest.MonkeyPatch) ->
         with pytest.raises(TacitError, match="The loop over clients runs on the CPU only"):
             engine_for(algorithm, name, "loop", device="cuda")
         assert engine_for(algorithm, name, "auto", device="cuda") is not None
+    sasrec = BY_NAME["sasrec"].method().algorithm(Task.of(TRAIN))  # it has no clients
+    assert engine_for(sasrec, "sasrec", "loop", device="cuda") == CentralEngine(device="cuda")
+
+
+def test_a_solver_without_room_ends_in_a_sentence() -> None:
+    with pytest.raises(NoRoomError, match="The memory of cuda ran out"), room_on("cuda"):
+        raise RuntimeError("cusolver error: CUSOLVER_STATUS_ALLOC_FAILED")
+    with pytest.raises(RuntimeError, match="another fault"), room_on("cuda"):
+        raise RuntimeError("another fault")

@@ -192,8 +192,8 @@ def told_by(method: str, data: Path, out: Path, free: float) -> dict:
 def test_two_validated_rounds_of_200_000_users_and_50_000_items(
     method: str, products: int, batch: Path, tmp_path: Path
 ) -> None:
-    """Under 3 GB, and in as many times the bare product of all scores, half more than was seen
-    (5.2 and 22.7). Three rankings are in it, of which none may take five products (2.5)."""
+    """Under 3 GB, and in so many times the bare product of all scores (5.2 and 22.7 were seen).
+    Three rankings are in it, of which none may take five products (2.5 were seen)."""
     told = told_by(method, batch, tmp_path / "one", free=3e9)
     assert told["refused"] is None
     assert told["rounds"] == 2

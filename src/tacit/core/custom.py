@@ -360,8 +360,10 @@ class CustomAlgorithm(Algorithm):
 
     @cached_property
     def steps_on_gpu(self) -> bool:
-        """The method's word, where one class wrote both it and the step."""
-        return defines(self.method, "steps_on_gpu", "step") and self.method.steps_on_gpu
+        """The method's word, where one class wrote both it and the step, and content and steps in
+        place have no part in it."""
+        written = defines(self.method, "steps_on_gpu", "step") and self.in_place_server is None
+        return written and self.method.steps_on_gpu and not self.ranks_unseen
 
     @cached_property
     def in_place_server(self) -> StepsInPlace | None:

@@ -129,8 +129,8 @@ class CustomEngine:
         elif self.device != "cpu":
 
             def step(total: Total, number: int) -> None:
-                there = ServerState(state.on(self.device).shared, state.server)
-                after = algorithm.step(there, total, number)
+                there = {name: value.to(self.device) for name, value in state.shared.items()}
+                after = algorithm.step(ServerState(there, state.server), total, number)
                 state.shared = {name: value.cpu() for name, value in after.parameters.items()}
                 state.server = after.optimizer
 

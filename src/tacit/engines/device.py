@@ -115,7 +115,9 @@ device='cpu'.
     """
     try:
         yield
-    except torch.OutOfMemoryError as error:
+    except RuntimeError as error:  # torch's own, or that of a solver which it calls
+        if not (isinstance(error, torch.OutOfMemoryError) or "ALLOC_FAILED" in str(error)):
+            raise
         raise NoRoomError(
             f"The memory of {device} ran out; stop other work there, or use "
             f"{argument('device', 'cpu')}."

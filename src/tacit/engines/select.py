@@ -74,7 +74,7 @@ def engine_for(
         require_device(device)
     elif device != "cpu":
         raise TacitError(f"{name} runs on the CPU only; use {argument('device', 'cpu')}.")
-    if engine == "loop" and device != "cpu":
+    if engine == "loop" and device != "cpu" and algorithm.central is None:
         raise TacitError(
             f"The loop over clients runs on the CPU only; use {argument('device', 'cpu')}."
         )

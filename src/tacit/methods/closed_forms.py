@@ -313,7 +313,7 @@ class FedEase(PairSums):
 
     @property
     def steps_on_gpu(self) -> bool:
-        return self.content is None  # content is encoded on the host
+        return True
 
     @property
     def ranks_unseen(self) -> bool:

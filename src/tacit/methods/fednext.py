@@ -328,7 +328,7 @@ class FedNext(CustomMethod):
 
     @property
     def steps_on_gpu(self) -> bool:
-        return self.content is None  # content is encoded on the host
+        return True
 
     def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
         now = self.setting(round_number)
