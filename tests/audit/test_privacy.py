@@ -107,7 +107,7 @@ def test_the_guarantees_of_methods_are_not_refuted(method: str, plugin: str, rou
 
 def test_a_channel_written_by_hand() -> None:
     by_hand = resolve("fedmf", plugins=["clip:bound=2", "gaussian:sigma=8"], rounds=1)
-    found = audit_privacy(by_hand, draws=1000)
+    found = audit_privacy(by_hand, draws=DRAWS)
     assert (found.claim.view, found.claim.sensitivity) == ("local", 4.0)
     assert found.verdict == "not refuted"
     laplace = resolve("fedmf", plugins=["clip:bound=1,order=1", "laplace:scale=1"], rounds=1)

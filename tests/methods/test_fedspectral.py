@@ -82,7 +82,7 @@ def prepared(data: str) -> Prepared:
     return prepare(resolve("popularity", data=data))
 
 
-@pytest.mark.parametrize("data", ["planted", "ml-100k"])
+@pytest.mark.parametrize("data", ["planted", pytest.param("ml-100k", marks=pytest.mark.slow)])
 def test_forty_rounds_are_pure_svd(data: str) -> None:
     train = prepared(data).split.train
     found = CustomScorer(

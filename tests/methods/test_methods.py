@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 import torch
 
 from tacit.core.optim import Sgd
@@ -134,6 +135,7 @@ class TestFusedFcf(FederatedTests):
         "backbone.dim=6",
         "items.width=6",
     )
+    float32_sets = ("server.encoder.epsilon=0.001",)
 
 
 class TestFusedPFedRec(TestFusedFcf):
@@ -204,6 +206,10 @@ class TestFedNCFDualPersonalised(FederatedTests):
     plugins = ("dual_personalised",)
     engine_sets = (*FederatedTests.engine_sets, "backbone.layers=[5, 1]")
 
+    @pytest.mark.slow
+    def test_noise(self) -> None:
+        super().test_noise()
+
 
 class TestFedReconDualPersonalised(FederatedTests):
     name = "fedrecon"
@@ -211,6 +217,10 @@ class TestFedReconDualPersonalised(FederatedTests):
     engine_sets = TestFedRecon.engine_sets
     # likewise: HR@1 .16 at an item rate of 80, .80 at 20
     checkerboard_sets = ("local.model.rate=1", "local.reconstruct_epochs=1")
+
+    @pytest.mark.slow
+    def test_noise(self) -> None:
+        super().test_noise()
 
 
 class Guided(FederatedTests):

@@ -226,10 +226,10 @@ class Release(NamedTuple):
 def mechanism_of(trainer: Trainer, claim: Guarantee) -> tuple[Mechanism, float]:
     """Releases of a federation as one vector, and the norm of its canary's largest upload.
 
-    The canary is the client that adds most. An upload below the bound is stretched to it; one above
-    it, which no bound should let pass, stays as it is. Where one bound holds for all uploads of a
-    client together, they are one upload. Else each has its own, with the bound that is estimated by
-    then.
+    The canary is the first client of those that add most. An upload below the bound is stretched to
+    it; one above it, which no bound should let pass, stays as it is. Where one bound holds for all
+    uploads of a client together, they are one upload. Else each has its own, with the bound that is
+    estimated by then.
     """
     algorithm = trainer.algorithm
     whole, most = _counted(trainer, claim)
@@ -252,7 +252,9 @@ def mechanism_of(trainer: Trainer, claim: Guarantee) -> tuple[Mechanism, float]:
             for sums in tables
         ]
     )
-    canary = int(np.argmax(np.linalg.norm(norm_CG, axis=1)))
+    norm_C = np.linalg.norm(norm_CG, axis=1)
+    # Bounded uploads are equally long but for rounding, which is another on another processor.
+    canary = int(np.argmax(norm_C >= (1 - 1e-6) * norm_C.max()))
     if not norm_CG[canary].any():
         raise TacitError(
             f"No client of {trainer.experiment.label} sends anything but zeros, so there is no "
