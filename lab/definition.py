@@ -326,8 +326,10 @@ class Place:
 
     def experiment(self, setting: Overrides, seed: int, *, search: bool = False) -> Experiment:
         """The experiment under one setting."""
-        experiment, there = _resolved(self.asked(setting, seed, search=search))
-        return replace(experiment, device=self.table.device) if there else experiment
+        # seeds differ in nothing else, and a table has up to five of each
+        experiment, there = _resolved(replace(self.asked(setting, seed, search=search), seed=0))
+        device = self.table.device if there else experiment.device
+        return replace(experiment, seed=seed, device=device)
 
     @cached_property
     def problem(self) -> str | None:

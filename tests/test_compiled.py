@@ -76,6 +76,7 @@ def change_streams(package: Path) -> None:
     streams.write_text(changed + "# longer: Python's own cache looks at times and sizes\n")
 
 
+@pytest.mark.slow
 def test_an_edit_of_another_file_reaches_the_kernel(tmp_path: Path) -> None:
     package = copied(tmp_path / "one")
     together = [start(package, {}, "-c", KEYS) for _ in range(2)]  # both write the same files

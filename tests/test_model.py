@@ -215,6 +215,7 @@ def test_a_run_that_was_stopped_goes_on(rows, tmp_path):
     assert model.metrics == tacit.fit(rows, "fedmf", rounds=4).metrics
 
 
+@pytest.mark.slow
 def test_a_saved_model_is_whole_in_another_process(rows, tmp_path, capsys):
     model = tacit.fit(rows, "pfedrec", rounds=2)
     best = model.recommend("u3", k=3)

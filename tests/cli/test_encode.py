@@ -89,6 +89,7 @@ def test_without_the_extra(tacit, monkeypatch):
     assert said.err.endswith('get it with pip install "tacit[encoders]"\n')
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="signals work differently there")
 def test_stopped_then_killed_then_the_same_command(tacit):
     rows = [f"{k},title {k} {'word ' * 30}{k}" for k in range(1500)]

@@ -329,7 +329,7 @@ def test_without_planned_releases_nothing_is_trained() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(COMPOSED))
-@pytest.mark.parametrize("view", ["secure_sum", "local"])
+@pytest.mark.parametrize("view", ["secure_sum", pytest.param("local", marks=pytest.mark.slow)])
 def test_loop_blocks_and_kernels_give_the_same_numbers(name: str, view: str) -> None:
     if name == "ifedrec":  # its guide is made between rounds, by no engine
         pytest.skip("a generator learns between rounds")

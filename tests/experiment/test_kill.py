@@ -79,6 +79,7 @@ def _kill_and_resume(
     assert left - {"checkpoint"} == expected - {"checkpoint"}
 
 
+@pytest.mark.slow
 def test_killed_in_memory_and_then_with_private_rows_on_disk(tmp_path: Path) -> None:
     alone = _left_alone(tmp_path, 2)
     _kill_and_resume(tmp_path, alone, kills=2, last_with="--private-on-disk")

@@ -162,6 +162,7 @@ def test_a_package_trains_resumes_recommends_and_is_listed(
     assert tacit("compare", "one", "two", "--out", "both").code == 0
 
 
+@pytest.mark.slow
 def test_another_process_opens_the_folder_without_a_flag(
     tacit: Tacit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -168,7 +168,7 @@ def test_engines_agree_in_float64(name: str) -> None:
         assert_same(reference, guided(METHODS[name], ENGINES[other]))
 
 
-@pytest.mark.parametrize("name", ["pfedrec", "fedncf"])
+@pytest.mark.parametrize("name", ["pfedrec", pytest.param("fedncf", marks=pytest.mark.slow)])
 def test_engines_agree_in_float32(name: str) -> None:
     reference = guided(METHODS[name], LoopEngine())
     for fused in ("never", "always"):
