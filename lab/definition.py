@@ -326,7 +326,7 @@ class Place:
 
     def experiment(self, setting: Overrides, seed: int, *, search: bool = False) -> Experiment:
         """The experiment under one setting."""
-        # seeds differ in nothing else, and a table has up to five of each
+        # runs of several seeds differ in nothing else; the seed of a split stands in `sets`
         experiment, there = _resolved(replace(self.asked(setting, seed, search=search), seed=0))
         device = self.table.device if there else experiment.device
         return replace(experiment, seed=seed, device=device)

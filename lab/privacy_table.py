@@ -174,8 +174,9 @@ rows on were taken on a GPU, in the same precision. From 8,000 items on, scores 
 fednext under a claim, were summed over the rows of a history. Four such cells were run again with
 torch 2.13.0 and without shortcuts, and both metrics are the same in all digits: seed 1 of fednext
 and fedease at epsilon 8 and of fedease + recency at 2 on ml-1m, of fedease at 8 on
-amazon-video. Chosen cells of fedease on amazon-video and citeulike-a ran with `--device cuda`, and
-their `engine` says so: the server's step is computed there.""",
+amazon-video. Chosen cells of fedease on amazon-video and citeulike-a, and the one without noise on
+citeulike-a, ran with `--device cuda`, and their `engine` says so: the server's step is computed
+there.""",
     """\
 fedmf and pfedrec train for 100 rounds, and where noise drowns them rounding decides. fedmf on
 ml-100k at epsilon 2, seed 0, has HR@10 0.42 here and 0.95 with torch 2.13.0. A change of the first

@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 from tacit.cli.main import main
+from tacit.experiment.callbacks import Callback
+from tacit.experiment.resolve import resolve
+from tacit.experiment.run import RunInterruptedError, run
 
 CODE = "import sys, tacit.cli.main as m; sys.exit(m.main(sys.argv[1:]))"
 FLAGS = "--data planted --participation 0.6 --checkpoint-seconds 0.1"
@@ -77,6 +80,24 @@ def _kill_and_resume(
         assert (killed / name).read_bytes() == (alone / name).read_bytes(), name
     left, expected = ({one.name for one in folder.iterdir()} for folder in (killed, alone))
     assert left - {"checkpoint"} == expected - {"checkpoint"}
+
+
+def test_stopped_in_memory_and_gone_on_with_private_rows_on_disk(tmp_path: Path) -> None:
+    """In one process: the rows that devices keep change their place, and no number changes."""
+    experiment = resolve("pfedrec", rounds=4, sets=["participation.ratio=0.6"])
+
+    class Stop(Callback):
+        def round(self, number: int, loss: float | None) -> None:
+            if number == 2:
+                raise RunInterruptedError("enough")
+
+    alone, stopped = tmp_path / "alone", tmp_path / "stopped"
+    run(experiment, alone)
+    with pytest.raises(RunInterruptedError):
+        run(experiment, stopped, callbacks=[Stop()], checkpoint_seconds=0)
+    run(experiment, stopped, resume=True, private_on_disk=True)
+    assert _numbers(stopped) == _numbers(alone)
+    assert (stopped / "ranks.parquet").read_bytes() == (alone / "ranks.parquet").read_bytes()
 
 
 @pytest.mark.slow

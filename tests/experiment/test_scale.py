@@ -44,14 +44,13 @@ def wide(tmp_path_factory) -> Path:
     return dataset(tmp_path_factory.mktemp("wide") / "wide.parquet", 3_000, 30_000, 31_000)
 
 
-# a federation with rows of its users' own, one without, a central method that trains, one that does
-# not, and a custom algorithm
+# a federation whose users keep rows, a central method that trains and one that does not; then a
+# federation without such rows and a custom algorithm
 @pytest.mark.parametrize(
     "name",
     [
-        "pfedrec",
-        "popularity",
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("fedmf", "mf", "fedspectral")),
+        *("pfedrec", "mf", "popularity"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("fedmf", "fedspectral")),
     ],
 )
 def test_a_run_makes_no_array_of_users_by_items(name: str, wide: Path, tmp_path: Path) -> None:

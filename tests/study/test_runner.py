@@ -19,7 +19,6 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")
 def test_a_killed_parent_takes_its_processes_along(tmp_path: Path) -> None:
     script = tmp_path / "killed.py"

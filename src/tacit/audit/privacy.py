@@ -252,9 +252,12 @@ def mechanism_of(trainer: Trainer, claim: Guarantee) -> tuple[Mechanism, float]:
             for sums in tables
         ]
     )
-    norm_C = np.linalg.norm(norm_CG, axis=1)
-    # Bounded uploads are equally long but for rounding, which is another on another processor.
-    canary = int(np.argmax(norm_C >= (1 - 1e-6) * norm_C.max()))
+    if not np.isfinite(norm_CG).all():
+        raise TacitError(
+            f"A client of {trainer.experiment.label} sends numbers that are not finite, so "
+            "training diverged; lower the learning rate."
+        )
+    canary = first_of_the_longest(np.linalg.norm(norm_CG, axis=1))
     if not norm_CG[canary].any():
         raise TacitError(
             f"No client of {trainer.experiment.label} sends anything but zeros, so there is no "
@@ -287,6 +290,16 @@ def mechanism_of(trainer: Trainer, claim: Guarantee) -> tuple[Mechanism, float]:
         unit=unit,
     )
     return mechanism, float(norm_CG[canary].max())
+
+
+def first_of_the_longest(norm_C: np.ndarray) -> int:
+    """The first client of those whose uploads are longest. Bounded uploads are equally long but for
+    rounding, which differs between processors.
+
+    >>> first_of_the_longest(np.array([0.5, 2.0, 2.0000000001]))
+    1
+    """
+    return int(np.argmax(norm_C >= (1 - 1e-6) * norm_C.max()))
 
 
 def _named(names: Iterable[str], place: int) -> list[str]:

@@ -106,7 +106,7 @@ class FederatedTests(MethodTests):
 
     `server_makes` are parameters that a server makes anew each round, whether or not clients learn.
     `float32_sets` go beside `engine_sets` where engines are compared in float32: Adam divides a
-    gradient by its own size, so with its usual epsilon one that is nearly zero is only rounding.
+    gradient by its own size, so with its usual epsilon a tiny one becomes a step made of rounding.
     """
 
     server_makes: ClassVar[frozenset[str]] = frozenset()
