@@ -13,7 +13,7 @@ FLOWER_TESTS := tests/flower tests/deployment tests/node/test_scorers.py src/tac
 # Tests start many processes: the first to read a module keeps its bytecode for the others, whatever the shell says.
 TEST_ENV := OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE=
 
-.PHONY: venv flower-venv demo deploy-demo test test-flower test-slow bench honest-table tune fusion-planted cold-planted attack-table attack-interactions attack-membership audit-privacy table-pfedrec table-fedrkg table-order table-recency order-figures table-backbones table-baselines table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations table-channel table-privacy poisoning table-papers-privacy leaderboard table-fedrkg-appendix-c table-fedrkg-appendix-c-backbones table-fedrkg-ablations table-fedrkg-clean reasons search-length figures-pfedrec figures-fedrkg table-above-ease scale lint clean table-mdifffr-ablations table-fedmr-noise table-mdifffr-noise figures-fusion
+.PHONY: venv flower-venv demo deploy-demo test test-flower test-slow bench honest-table tune fusion-planted cold-planted attack-table attack-interactions attack-membership audit-privacy table-pfedrec table-fedrkg table-order table-recency order-figures table-backbones table-baselines table-fedmr-ku table-fedmr-ml table-fedmr-ablations table-coldstart table-coldstart-ablations table-mdifffr-main table-channel table-privacy poisoning table-papers-privacy leaderboard table-fedrkg-appendix-c table-fedrkg-appendix-c-backbones table-fedrkg-ablations table-fedrkg-clean reasons search-length figures-pfedrec figures-fedrkg table-above-ease scale lint clean table-mdifffr-ablations table-fedmr-noise table-mdifffr-noise figures-fusion
 
 venv: $(READY)
 
@@ -201,6 +201,10 @@ table-coldstart: $(READY)
 
 table-coldstart-ablations: $(READY)
 	$(TABLE) coldstart-ablations
+
+# MDiffFR's Tables 2 and 3.
+table-mdifffr-main: $(READY)
+	$(TABLE) mdifffr-main
 
 # MDiffFR itself on every dataset: its Table 4 and its figure of widths; then its Table 5.
 table-mdifffr-ablations: $(READY)
