@@ -47,11 +47,12 @@ from tacit.engines.accelerators.one_pass import (
     catch_up,
     catch_up_all,
     clip_factor,
+    copy_row,
     keep_rows,
     length_of_change,
     make_rows,
-    read_row,
     set_counts,
+    table_of,
     unset_counts,
 )
 from tacit.engines.accelerators.queue import most_samples
@@ -139,7 +140,8 @@ def train_linear(chunk, turns, steps, tables, pull, count_N, scorer, bound, tune
     most = most_samples(turns, chunk)
     samples = make_samples(turns.drawing.n_items, most)
     client = make_rows(turns, most, width, scorer.vector_UD)
-    items, labels, rows = samples.item, samples.label, client.value_RD
+    items, labels = samples.item, samples.label
+    place_I, item_R, rows = client.place_I, client.item_R, client.value_RD
     slope = np.empty(min(batch, most), dtype)
     where = np.empty(min(batch, most), np.int64)
     gradient = np.empty(width, dtype)
@@ -148,7 +150,7 @@ def train_linear(chunk, turns, steps, tables, pull, count_N, scorer, bound, tune
     loss_sum = 0.0
     for k in range(turns.chunk_start_C1[chunk], turns.chunk_start_C1[chunk + 1]):
         user = turns.user_P[k]
-        vector = scorer.vector_UD[user]
+        table_ID, vector = table_of(tables, user), scorer.vector_UD[user]
         if count_N is not None:
             set_counts(count_I, turns.drawing, user, count_N)
         # rows of the client, and how often they were stepped; of a bare 0 numba would compile all
@@ -159,7 +161,9 @@ def train_linear(chunk, turns, steps, tables, pull, count_N, scorer, bound, tune
             n = draw_epoch(turns.drawing, user, epoch, samples)
             if tables.has_own:  # rows far apart in memory come faster all at once
                 for t in range(n):
-                    count = max(count, 1 + read_row(client, count, tables, user, items[t]))
+                    if place_I[items[t]] < 0:
+                        copy_row(place_I, item_R, rows, count, table_ID, items[t])
+                        count += 1
             for low in range(0, n, batch):
                 size = min(batch, n - low)
                 share = turns.share_S[size]
@@ -167,8 +171,12 @@ def train_linear(chunk, turns, steps, tables, pull, count_N, scorer, bound, tune
                     gradient[d] = zero
                 bias_gradient, product = zero, 1.0
                 for t in range(size):
-                    row = read_row(client, count, tables, user, items[low + t])
-                    count = max(count, row + 1)
+                    item = items[low + t]
+                    row = place_I[item]
+                    if row < 0:
+                        row = count
+                        count += 1
+                        copy_row(place_I, item_R, rows, row, table_ID, item)
                     if pull is not None:
                         catch_up(client, row, done, pull)
                     where[t] = row

@@ -53,11 +53,12 @@ from tacit.engines.accelerators.one_pass import (
     catch_up,
     catch_up_all,
     clip_factor,
+    copy_row,
     keep_rows,
     length_of_change,
     make_rows,
-    read_row,
     set_counts,
+    table_of,
     tables_of,
     unset_counts,
 )
@@ -162,7 +163,7 @@ def train_perceptron(chunk, turns, steps, tables, pull, count_N, networks, bound
     most = most_samples(turns, chunk)
     samples = make_samples(turns.drawing.n_items, most)
     client = make_rows(turns, most, width, net_PN)
-    items, rows = samples.item, client.value_RD
+    items, place_I, item_R, rows = samples.item, client.place_I, client.item_R, client.value_RD
     first = np.full(len(rows), -1, np.int64)
     largest = min(batch, most)
     row_of = np.empty(largest, np.int64)
@@ -175,6 +176,7 @@ def train_perceptron(chunk, turns, steps, tables, pull, count_N, networks, bound
     loss_sum = 0.0
     for k in range(turns.chunk_start_C1[chunk], turns.chunk_start_C1[chunk + 1]):
         user = turns.user_P[k]
+        table_ID = table_of(tables, user)
         vector = networks.vector_UD[user] if has_user else networks.vector_UD[0]
         start = net_PN[0] if networks.is_shared else net_PN[k]
         for i in range(len(net)):
@@ -192,8 +194,12 @@ def train_perceptron(chunk, turns, steps, tables, pull, count_N, networks, bound
                 size = min(batch, n - low)
                 where = row_of[:size]
                 for t in range(size):
-                    row = read_row(client, count, tables, user, items[low + t])
-                    count = max(count, row + 1)
+                    item = items[low + t]
+                    row = place_I[item]
+                    if row < 0:
+                        row = count
+                        count += 1
+                        copy_row(place_I, item_R, rows, row, table_ID, item)
                     if pull is not None:
                         catch_up(client, row, done, pull)
                     where[t] = row
