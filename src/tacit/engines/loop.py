@@ -112,6 +112,7 @@ def _collect(
         if name in algorithm.sent_by_row:
             if name not in total.sums:
                 total.sums[name] = np.zeros((algorithm.task.n_items, *value.shape[1:]))
-            np.add.at(total.sums[name], upload.item_R.numpy(), value)
+            rows = torch.from_numpy(total.sums[name])
+            rows.index_add_(0, upload.item_R, torch.from_numpy(value))
         else:
             total.add(name, value)
