@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
+from torch import Tensor
 
-from tacit.core.compose import compose
+from tacit.core.compose import ComposedAlgorithm, compose
+from tacit.core.custom import CustomAlgorithm
 from tacit.core.method import Method
 from tacit.core.optim import Adam, Sgd
+from tacit.core.parts import Transform
 from tacit.core.types import Initializer, Task
 from tacit.data.dataset import Modalities
 from tacit.data.sampling import Sampling
@@ -211,3 +214,29 @@ def test_parameters_and_their_optimisers() -> None:
     assert alone.row_parameters == ("items.own",)
     assert alone.shared == {}
     assert alone.private["items.own"].same
+
+
+def test_an_algorithm_is_not_changed_behind_the_back_of_fast_engines() -> None:
+    """They have its loss, its update and its scores written down on their own."""
+    for base in (ComposedAlgorithm, CustomAlgorithm):
+        for name in ("loss", "update", "score", "weight", "bound"):
+            with pytest.raises(TacitError, match=f"Mine writes '{name}', which the fast engines"):
+                type("Mine", (base,), {name: lambda self, *_: None})
+        assert issubclass(type("Watched", (base,), {"step": base.step}), base)
+
+
+def test_a_link_whose_factor_nobody_would_ask_for_is_refused() -> None:
+    @dataclass(frozen=True)
+    class Half(Transform):
+        def factor(self, norm: Tensor) -> Tensor:
+            return norm.new_full(norm.shape, 0.5)
+
+    assert "Half writes `factor` and not `order`" in refusal(
+        replace(fedmf(), channel=(Dense(), Half()))
+    )
+
+    @dataclass(frozen=True)
+    class HalfOfNorm(Half):
+        order: int = 2  # type: ignore[assignment]
+
+    compose(replace(fedmf(), channel=(Dense(), HalfOfNorm())), ML_100K)

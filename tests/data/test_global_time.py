@@ -283,3 +283,20 @@ def test_a_run_opens_again_with_its_lines_in_another_order(tmp_path) -> None:
     one, two = prepare(experiment), found.arranged(prepare(other), other.protocol)
     assert np.array_equal(one.split.test.relevant.item_N, two.split.test.relevant.item_N)
     assert np.array_equal(one.split.test.masked.item_N, two.split.test.masked.item_N)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(["window", "latest"]))
+def test_nobody_trains_on_what_came_after_the_own_validation_item(seed: int, rule: str) -> None:
+    """Also where a person touched items again, and the data keeps every time."""
+    draw = np.random.default_rng(seed)
+    users, items = draw.integers(4, size=60), draw.integers(7, size=60)
+    time = draw.integers(40, size=60)
+    named = [[f"u{u}" for u in users], [f"i{i}" for i in items]]
+    data = Dataset("again", Interactions.from_ids(*named, time=time))
+    part_N = part_of_rows(data, under(**SHARES, validation=rule).split)
+    rows = data.interactions
+    for row in np.flatnonzero(part_N == VALID):
+        own_N = (rows.user_N == rows.user_N[row]) & (part_N == TRAIN)
+        assert (rows.time_N[own_N] <= rows.time_N[row]).all()  # type: ignore[index]
+        assert not (rows.item_N[own_N] == rows.item_N[row]).any()

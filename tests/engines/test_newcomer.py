@@ -16,10 +16,13 @@ from tacit.data.sampling import Sampling, draw_samples
 from tacit.data.split import split_dataset
 from tacit.data.views import History, Lists, TrainView
 from tacit.engines.cohort import CohortEngine
-from tacit.engines.newcomer import newcomer_scores
+from tacit.engines.loop import LoopEngine
+from tacit.engines.newcomer import custom_newcomer_scores, newcomer_scores
 from tacit.engines.participation import Participation
+from tacit.engines.select import scorer_of
 from tacit.engines.state import initial_state
 from tacit.experiment.resolve import resolve
+from tacit.methods.fednext import FedNext
 from tacit.testing.play import algorithm_for
 from tacit.testing.synthetic import checkerboard
 
@@ -130,3 +133,34 @@ def test_an_isolated_method_learns_from_the_history_alone() -> None:
     found = newcomer_scores(algorithm, {}, History(history), name=7, seed=0, rounds=20)
     others = np.setdiff1d(np.arange(12), history)
     assert found[history].min() > found[others].max()
+
+
+@pytest.mark.parametrize("latest", ["first_row", "last_row"])
+def test_a_newcomer_with_tied_times_is_ranked_as_a_known_user_is(latest: str) -> None:
+    """A history runs in its own order: what is tied in time stands as the rule of ties put it."""
+    draw = np.random.default_rng(0)
+    items = np.concatenate([draw.permutation(9)[:5] for _ in range(6)])
+    train = TrainView(
+        9,
+        Lists(np.arange(7) * 5, items),
+        np.arange(6, dtype=np.uint64),
+        Lists.empty(6),
+        time_N=draw.integers(2, size=30),
+        latest_of_tied=latest,  # type: ignore[arg-type]
+    )
+    algorithm = FedNext().algorithm(Task.of(train))
+    engine = LoopEngine(torch.float64)
+    state = engine.start(algorithm, train, 0)
+    engine.round(algorithm, train, state, Participation().draw(train, 0, 1), 0)
+    known_UI = scorer_of(algorithm, train, state, 0)(np.arange(6))
+    for user in range(6):
+        history = train.history(user)
+        own = TrainView.of_one(history, 9, user).history(0)
+        assert own.item_H.tolist() == history.item_H.tolist()
+        assert own.time_H is not None
+        assert history.time_H is not None
+        assert own.time_H.tolist() == history.time_H.tolist()
+        found_I = custom_newcomer_scores(
+            algorithm, state.shared, history, name=user, seed=0, rounds=0
+        )
+        assert np.allclose(found_I, known_UI[user], rtol=0, atol=1e-12)

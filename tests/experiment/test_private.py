@@ -5,20 +5,26 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from pydantic import ValidationError
 from scipy.stats import norm as normal
+from torch import Tensor
 
+from tacit.core.algorithm import Algorithm, Bound, ClientData
 from tacit.core.fit import CompositionError, LeaveOut, Remedy, settings_of
 from tacit.core.method import Method
-from tacit.core.types import Task
+from tacit.core.types import Params, Task
 from tacit.data.protocol import PROTOCOLS
 from tacit.data.sources import SOURCES
+from tacit.data.views import Lists, TrainView
+from tacit.engines.loop import LoopEngine
+from tacit.engines.participation import Participation
 from tacit.errors import TacitError
 from tacit.experiment.callbacks import Callback, Validation
 from tacit.experiment.claims import IN_SIGHT, OUT_OF_SIGHT, assumptions, chosen_in_sight
@@ -32,10 +38,12 @@ from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import dumps, loads
 from tacit.experiment.trainer import Trainer
 from tacit.methods import METHODS, fedmf
+from tacit.methods.controls import FedPop
 from tacit.methods.counts_first import CountsFirst
 from tacit.parts.server import Mean
 from tacit.plugins.private import private
-from tacit.privacy.guarantee import Guarantee
+from tacit.privacy.guarantee import Guarantee, PrivacyRequest
+from tacit.study.compare import compare
 from tacit.study.sweep import sweep
 
 RECIPES = ("fedease", "fednext", "fedspectral", "dpals")  # those that bring settings of their own
@@ -100,7 +108,10 @@ def test_the_local_view_says_so(tmp_path: Path) -> None:
     record = played(tmp_path, "fedavg", "private:epsilon=2,view=local,clip=0.5")
     assert record.privacy.view == "local"
     assert record.privacy.sensitivity == 1.0  # two uploads of norm 1/2
-    assert record.privacy.adjacency == "any two histories of one user"
+    assert (
+        record.privacy.adjacency
+        == "any two histories of one user that both have something to train on"
+    )
     assert not any("secure aggregation" in one for one in record.privacy.assumes or ())
     assert any("clients count alike" in note for note in record.notes)
 
@@ -139,6 +150,79 @@ def test_links_by_hand_are_accounted_for(
     assert record.privacy.epsilon == pytest.approx(epsilon, rel=1e-6)
     assert record.privacy.view == "local"
     assert "the choice on validation is not covered" in record.privacy.text
+
+
+def test_a_preset_that_was_tuned_on_data_has_seen_it() -> None:
+    for data, seen in (("ml-100k", True), ("ml-1m", False)):
+        tuned = resolve("fedmf", preset="tuned", data=data, plugins=["private"])
+        assert chosen_in_sight(tuned, tuned.method.algorithm(Task(1, 1))) is seen
+
+
+def test_links_by_hand_promise_nothing_at_a_delta_that_one_person_has(tmp_path: Path) -> None:
+    """Delta is 1e-5 there, so that of 100,000 people one could be told outright."""
+    stated = resolve("fedmf", plugins=["clip", "gaussian:sigma=1"]).method
+    pure = resolve("fedmf", plugins=["clip:order=1", "laplace:scale=2"]).method
+    for people, promised in ((99_999, True), (100_000, False)):
+        assert (stated.algorithm(Task(people, 3)).guarantee(2) is not None) is promised
+        assert pure.algorithm(Task(people, 3)).guarantee(2) is not None  # delta is 0
+
+
+@pytest.mark.parametrize("plugins", [("private",), ("clip", "gaussian:sigma=1")])
+def test_no_round_is_played_beyond_those_that_noise_was_made_for(plugins: tuple[str, ...]) -> None:
+    experiment = resolve("fedmf", plugins=plugins, rounds=2)
+    trainer = Trainer(experiment, prepare(experiment).split.train)
+    for _ in range(2):
+        trainer.run_round()
+    with pytest.raises(TacitError, match="was made for 2 rounds, which are played"):
+        trainer.run_round()
+
+
+@dataclass(frozen=True)
+class Careless(FedPop):
+    """Counts within their bound, written without care: people with few items break it."""
+
+    fault: str = "not finite"
+
+    @property
+    def bound(self) -> Bound | None:
+        return Bound(2, 1.0)
+
+    def update(
+        self, received: Params, private: Params, data: ClientData, round_number: int
+    ) -> tuple[Params, Params]:
+        own, sent = FedPop(scale="norm").update(received, private, data, round_number)
+        short = data.real_H.sum() < 3
+        if self.fault == "not finite":
+            return own, {name: torch.where(short, torch.nan, row) for name, row in sent.items()}
+        return own, {} if bool(short) else sent
+
+    def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
+        return upload
+
+    def protected(self, request: PrivacyRequest) -> Careless:
+        return replace(self, privacy=request)
+
+
+def careless(fault: str) -> tuple[Algorithm, TrainView]:
+    lists = Lists(np.array([0, 4, 5, 9]), np.array([0, 1, 2, 3, 0, 1, 2, 3, 4]))
+    train = TrainView(5, lists, np.arange(3, dtype=np.uint64), Lists.empty(3))
+    claimed = Careless(privacy=PrivacyRequest(epsilon=1e9), fault=fault)
+    return claimed.algorithm(Task.of(train, 1)), train
+
+
+def test_what_a_claim_would_not_hide_does_not_leave_a_device() -> None:
+    """Noise hides no infinity, and where nothing is sent there is no noise."""
+    algorithm, train = careless("not finite")
+    engine = LoopEngine(torch.float64)
+    state = engine.start(algorithm, train, 0)
+    engine.round(algorithm, train, state, Participation().draw(train, 0, 1), 0)
+    half = 0.5  # of each of two people with four items; the third sends zeros
+    wanted = torch.tensor([half, 2 * half, 2 * half, 2 * half, half], dtype=torch.float64)
+    assert torch.allclose(state.shared["counts"], wanted, atol=1e-3)
+    algorithm, train = careless("nothing")
+    state = engine.start(algorithm, train, 0)
+    with pytest.raises(TacitError, match=r"a client did not send 'counts'.*let it send zeros"):
+        engine.round(algorithm, train, state, Participation().draw(train, 0, 1), 0)
 
 
 def test_links_by_hand_promise_nothing_where_more_is_told(tmp_path: Path) -> None:
@@ -189,6 +273,8 @@ def test_a_recipe_does_not_say_that_it_never_saw_the_data_it_was_chosen_on(
         assert data in SOURCES
         experiment = resolve(name, data=data, plugins=["private"])
         assert chosen_in_sight(experiment, experiment.method.algorithm(Task(1, 1))), data
+        folder = resolve(name, data=f"/elsewhere/{data}", plugins=["private"])
+        assert chosen_in_sight(folder, experiment.method.algorithm(Task(1, 1))), data
     stated = Guarantee.gaussian("secure_sum", 1.0, 2.0, 50, 1e-5)
     told = Privacy.of(stated, [], in_sight=True).assumes or ()
     assert IN_SIGHT in told
@@ -453,6 +539,15 @@ def test_a_sweep_says_that_its_choice_is_not_covered(tmp_path: Path) -> None:
     assert table.privacy.endswith("the choice among these settings is not covered")
     plain = sweep("popularity", ["evaluate_every=1"], tmp_path / "plain")
     assert plain.privacy == "no guarantee"
+
+
+def test_a_comparison_says_that_seeds_are_releases_of_their_own(tmp_path: Path) -> None:
+    rows = ["fedpop+private:epsilon=8", "popularity"]
+    for seeds in (1, 2):
+        notes = compare(rows, tmp_path / str(seeds), seeds=seeds).notes
+        [*told] = [note for note in notes if "is that of one run" in note]
+        assert len(told) == seeds - 1
+        assert all("fedpop" in note and "popularity" not in note for note in told)
 
 
 def test_every_method_of_the_list_says_one_of_two_things() -> None:

@@ -196,13 +196,21 @@ def test_a_small_epsilon_at_a_large_delta_is_not_what_was_agreed_to(
 def test_who_asks_for_an_epsilon_tells_no_hits_in_the_open(
     agreed: Agreement, tmp_path: Path, tiny_server: Callable[..., Any]
 ) -> None:
+    """Nor does anybody in a run that promises one."""
     uncovered = ["private:epsilon=8,view=local,selection=uncovered"]
-    local = resolve("fedmf", plugins=uncovered, rounds=1)
-    for agreement, found in ((Agreement(), Ranked), (agreed, Refused)):
-        nodes = nodes_of(DATA, tmp_path / found.__name__, agreement=agreement)
-        server = tiny_server(local, DATA, nodes)
-        server.plan = replace(server.plan, releases=1)
-        server.algorithm = local.method.algorithm(Task.of(server.train, 1))
+    local, plain = resolve("fedmf", plugins=uncovered, rounds=1), FEDMF
+    cases = (
+        (plain, Agreement(), Ranked),
+        (plain, agreed, Refused),
+        (local, Agreement(), Refused),
+        (local, agreed, Refused),
+    )
+    for place, (experiment, agreement, found) in enumerate(cases):
+        nodes = nodes_of(DATA, tmp_path / str(place), agreement=agreement)
+        server = tiny_server(experiment, DATA, nodes)
+        releases = None if experiment is plain else 1
+        server.plan = replace(server.plan, releases=releases)
+        server.algorithm = experiment.method.algorithm(Task.of(server.train, releases))
         server.state = initial_state(server.algorithm, server.train, 0, server.dtype)
         server.state.round_number = 1
         assert isinstance(server.rank(nodes[0]), found)

@@ -188,12 +188,15 @@ class PlannedRun:
         ]
 
     def _planned_hits(self) -> SkellamReleases | None:
-        """Sums of hits of validation, if all rounds are played; None where nobody looks at them."""
-        if not self.validates:
+        """Sums of hits, if all rounds are played and the test part is ranked at the end; None where
+        nobody may look at hits."""
+        claim = self.algorithm.protection
+        if claim is not None and claim.request.selection == "last":
             return None
         assert self.rules.secure is not None
         every, names = self.experiment.evaluate_every, len(hit_names(self.experiment))
-        count = len({*range(every, self.rounds + 1, every), self.rounds})
+        validated = {*range(every, self.rounds + 1, every), self.rounds} if self.validates else ()
+        count = len(validated) + 1
         sums = sum_plan(
             self.algorithm,
             self.rules.secure,

@@ -145,6 +145,11 @@ def require_deployable(experiment: Experiment, algorithm: Algorithm, rules: Rule
             f"{name} promises what one secure sum of everybody keeps, and aggregators open one for "
             "each crowd; do without them, or claim the local view."
         )
+    if claim is not None and claim.request.selection != "last" and rules.secure is None:
+        raise TacitError(
+            f"{name} promises an epsilon, and hits that are told in the open have none; give the "
+            "deployment secure sums, or leave selection=uncovered out."
+        )
     if claim is not None and claim.request.view == "secure_sum" and rules.secure is None:
         raise TacitError(
             f"{name} promises that only sums are seen, and this deployment has no secure sums; "

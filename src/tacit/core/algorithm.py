@@ -28,6 +28,7 @@ from tacit.core.recency import Recency
 from tacit.core.types import Initializer, Params, Task, Upload, UploadDraws
 from tacit.data.batches import BlockDraws
 from tacit.data.sampling import Sampling
+from tacit.errors import TacitError, shown
 
 if TYPE_CHECKING:
     from tacit.core.central import CentralAlgorithm
@@ -275,6 +276,17 @@ class Sample:
     client: ClientState
     update: Update
     interactions: int  # of all clients together
+
+
+def require_as_written(subclass: type, instead: str) -> None:
+    """Refuse a subclass of an algorithm that engines run in several ways, written apart: none but
+    the slowest would see what it changes. The server's step is the same for all of them."""
+    changed = [name for name in vars(subclass) if name != "step" and not name.startswith("_")]
+    if changed:
+        raise TacitError(
+            f"{subclass.__name__} writes {shown(changed[0])}, which the fast engines have written "
+            f"down on their own and would not ask it for; {instead} instead (docs/extend.md)."
+        )
 
 
 class Algorithm(ABC):

@@ -24,6 +24,7 @@ from tacit.core.algorithm import (
     ServerState,
     Total,
     Update,
+    require_as_written,
 )
 from tacit.core.capabilities import encodes, is_ground, split_views
 from tacit.core.client import guide_client, local_update, table_upload
@@ -50,6 +51,9 @@ class ComposedAlgorithm(Communication):
 
     `loss` and `logits` are for ONE client; row parameters arrive as the rows that are asked about.
     """
+
+    def __init_subclass__(cls) -> None:
+        require_as_written(cls, "write a part, or a CustomMethod")
 
     @property
     def composition(self) -> ComposedAlgorithm:

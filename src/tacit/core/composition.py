@@ -238,7 +238,12 @@ class Composition(Algorithm):
         if told or self.largest_weight is None or self.largest_weight > 1 or not releases:
             return None
         delta = DELTA if self.method.privacy is None else self.method.privacy.delta
-        return promised(self.channel, None, releases, delta)
+        found = promised(self.channel, None, releases, delta)
+        # to publish the whole history of somebody drawn by lot would keep such a delta
+        asked = self.method.privacy is not None  # then it was looked at beforehand
+        if found is None or asked or found.delta * self.task.n_users < 1:
+            return found
+        return None
 
     @cached_property
     def links(self) -> Links:

@@ -35,6 +35,7 @@ from tacit.core.algorithm import (
     Total,
     Traffic,
     Update,
+    require_as_written,
 )
 from tacit.core.capabilities import defines
 from tacit.core.client import scaled
@@ -252,6 +253,9 @@ def without_meaning(method: CustomMethod, name: str, value: Any) -> TacitError:
 class CustomAlgorithm(Algorithm):
     """The contract of a custom method: it calls the method's own functions."""
 
+    def __init_subclass__(cls) -> None:
+        require_as_written(cls, "write it into a CustomMethod")
+
     method: CustomMethod
     task: Task
     kind: ClassVar[Kind] = "custom"
@@ -411,9 +415,27 @@ class CustomAlgorithm(Algorithm):
                 f"{type(self.method).__name__} sends {unsaid[0]!r}, which its `uploads` does not "
                 "name; what clients send is declared there, so that it can be disclosed."
             )
-        if self.clips and sent:
-            sent = self._clipped(sent, received, data)
+        if self.protection is not None and exchange.sends:
+            sent = self._claimed(round_number, sent, received, data)
         return Update(kept, Upload(data.history_H, sent))
+
+    def _claimed(
+        self, round_number: int, sent: Params, received: Params, data: ClientData
+    ) -> Params:
+        """An upload that keeps a claim. Everybody sends every parameter, since what is not there
+        has no noise; numbers that are not finite would be seen through any noise, so that an
+        upload with one is an upload of zeros."""
+        declared = self.method.sent_in(round_number) or self.method.uploads(self.task)
+        missing = sorted(declared - sent.keys())
+        if missing:
+            raise TacitError(
+                f"{type(self.method).__name__} claims privacy, and a client did not send "
+                f"{missing[0]!r}, which tells something of it; let it send zeros."
+            )
+        if self.clips:
+            return self._clipped(sent, received, data)
+        finite = torch.stack([value.isfinite().all() for value in sent.values()]).all().double()
+        return {name: scaled(value, finite).to(value) for name, value in sent.items()}
 
     def _clipped(self, sent: Params, received: Params, data: ClientData) -> Params:
         """An upload within its bound, and the bit that goes with it."""
@@ -448,6 +470,11 @@ class CustomAlgorithm(Algorithm):
             for name, value in total.sums.items()
         }
         bits = sums.pop(BOUND, None)
+        if self.protection is not None and not all(sums[name].isfinite().all() for name in sums):
+            raise TacitError(
+                f"{type(self.method).__name__} claims privacy, and its sums are not finite, which "
+                "noise does not hide; let what clients send be finite."
+            )
         after = self.method.step(before, sums, total.clients, round_number)
         if BOUND in self.shared:
             after = {**after, BOUND: server.parameters[BOUND]}

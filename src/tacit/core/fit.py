@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from tacit.core.capabilities import encodes
+from tacit.core.capabilities import encodes, overrides
+from tacit.core.parts import Transform
 from tacit.core.registry import default, part
 from tacit.core.types import ITEMS, OWN_ITEMS, Part
 from tacit.errors import TacitError, argument
@@ -21,7 +22,6 @@ from tacit.errors import TacitError, argument
 if TYPE_CHECKING:
     from tacit.core.compose import ComposedAlgorithm
     from tacit.core.method import Method
-    from tacit.core.parts import Transform
 
 
 @dataclass(frozen=True)
@@ -335,6 +335,11 @@ def _check_channel(algorithm: ComposedAlgorithm) -> None:
     noises = [link for link in method.channel if "noise" in link.gives]
     for link in method.channel:
         name = type(link).__name__
+        if link.order is None and overrides(link, Transform, "factor"):
+            raise TacitError(
+                f"{name} writes `factor` and not `order`, so nobody would ask for its factor; say "
+                "which norm it wants to see, 1 or 2."
+            )
         if link.order is not None and "noise" in given:
             others = [one for one in method.channel if one.order is None and one not in noises]
             raise CompositionError(

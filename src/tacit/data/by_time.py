@@ -2,7 +2,9 @@
 
 The moments are the same for everybody. What lies before the first is train, what lies between them
 is of the validation, what lies after the second is of the test: no train row is later than a
-validation row, and no validation row later than a test row, whoever they belong to.
+validation row, and no validation row later than a test row, whoever they belong to. With
+`validation=latest` the first moment falls away: a person's latest new item before the second
+validates, and the train rows of others may be later than that.
 """
 
 from __future__ import annotations
@@ -131,7 +133,10 @@ def _first_new(
     if latest:
         place = np.flatnonzero(may_N & past_N)[::-1]
         held = place[np.unique(user_N[place], return_index=True)[1]]
-        part_N[past_N & np.isin(pair_N, pair_N[held])] = PASSED  # repeats of the held-out item
+        place_U = np.full(rows.n_users, len(rows))
+        place_U[user_N[held]] = held
+        after_N = np.arange(len(rows)) > place_U[user_N]  # repeats of items that came before
+        part_N[past_N & (after_N | np.isin(pair_N, pair_N[held]))] = PASSED
         part_N[held] = VALID
     for era in (TEST,) if latest else (VALID, TEST):
         place = np.flatnonzero(may_N & (era_N == era))

@@ -207,6 +207,7 @@ class TrainView:
     time_N: np.ndarray | None = None  # of each entry of `positives`; None: not known for all
     latest_of_tied: Literal["first_row", "last_row"] = "last_row"  # as in SplitRule.ties
     shuffle_N: np.ndarray | None = None  # drawn for each entry: histories run by it, not by time
+    place_N: np.ndarray | None = None  # of each entry in its history, where that is known: no ties
 
     def __post_init__(self) -> None:
         if self.time_N is not None and len(self.time_N) != len(self.positives.item_N):
@@ -237,6 +238,8 @@ class TrainView:
         row_N = np.arange(len(self.positives.item_N))
         if self.shuffle_N is not None:
             return np.lexsort((self.shuffle_N, self.positives.list_N))
+        if self.place_N is not None:
+            return np.lexsort((self.place_N, self.positives.list_N))
         if self.time_N is None:
             return row_N
         tied_N = row_N if self.latest_of_tied == "last_row" else -row_N
@@ -321,13 +324,16 @@ class TrainView:
         >>> view = TrainView.of_one(History(np.array([5, 2, 7])), n_items=8, key=1)
         >>> view.positives[0].tolist(), view.history(0).item_H.tolist()
         ([2, 5, 7], [5, 2, 7])
+        >>> tied = History(np.array([5, 2, 7]), time_H=np.array([1, 1, 1]))
+        >>> TrainView.of_one(tied, n_items=8, key=1).history(0).item_H.tolist()
+        [5, 2, 7]
         """
         by_code_H = np.argsort(history.item_H, kind="stable")
-        when_H = np.arange(len(history)) if history.time_H is None else history.time_H
+        when_H = None if history.time_H is None else history.time_H[by_code_H]
         items = np.ascontiguousarray(history.item_H[by_code_H], dtype=np.int64)
         lists = Lists(np.array([0, len(items)]), items)
         key_1 = np.array([key], dtype=np.uint64)
-        return cls(n_items, lists, key_1, Lists.empty(1), time_N=when_H[by_code_H])
+        return cls(n_items, lists, key_1, Lists.empty(1), time_N=when_H, place_N=by_code_H)
 
     def take(self, user_T: np.ndarray) -> TrainView:
         """The view of some users, in the order in which they are named.
@@ -338,14 +344,15 @@ class TrainView:
         >>> moved.positives[1].tolist(), moved.user_key_U.tolist()
         ([4, 6], [1, 0])
         """
-        time_N, shuffle_N, entry_N = self.time_N, self.shuffle_N, self.positives.entries_of(user_T)
+        entry_N = self.positives.entries_of(user_T)
         return replace(
             self,
             positives=self.positives.take(user_T),
             user_key_U=self.user_key_U[user_T],
             hidden_from_negatives=self.hidden_from_negatives.take(user_T),
-            time_N=None if time_N is None else time_N[entry_N],
-            shuffle_N=None if shuffle_N is None else shuffle_N[entry_N],
+            time_N=_rows(self.time_N, entry_N),
+            shuffle_N=_rows(self.shuffle_N, entry_N),
+            place_N=_rows(self.place_N, entry_N),
         )
 
     def existing(self) -> TrainView:
@@ -360,7 +367,6 @@ class TrainView:
         """
         if self.warm_W is None:
             return self
-        key_I, time_N, shuffle_N = self.item_key_I, self.time_N, self.shuffle_N
         there_N = self.positives.is_within(self.warm_W)
         return replace(
             self,
@@ -369,10 +375,15 @@ class TrainView:
             hidden_from_negatives=self.hidden_from_negatives.within(self.warm_W),
             content=self.content.take(self.warm_W),
             warm_W=None,
-            item_key_I=None if key_I is None else key_I[self.warm_W],
-            time_N=None if time_N is None else time_N[there_N],
-            shuffle_N=None if shuffle_N is None else shuffle_N[there_N],
+            item_key_I=_rows(self.item_key_I, self.warm_W),
+            time_N=_rows(self.time_N, there_N),
+            shuffle_N=_rows(self.shuffle_N, there_N),
+            place_N=_rows(self.place_N, there_N),
         )
+
+
+def _rows(values: np.ndarray | None, chosen: np.ndarray) -> np.ndarray | None:
+    return None if values is None else values[chosen]
 
 
 @dataclass(frozen=True, eq=False)

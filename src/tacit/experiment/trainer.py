@@ -135,6 +135,11 @@ class Trainer:
         known = (self.experiment.participation, self.train, self.experiment.seed, self.rounds)
         return most_releases(self.algorithm, *known)
 
+    @cached_property
+    def is_promised(self) -> bool:
+        """Whether the run as it was planned has a guarantee."""
+        return self.guarantee() is not None
+
     @property
     def loss(self) -> float | None:
         return None if math.isnan(self.state.loss) else self.state.loss  # NaN: nobody took part
@@ -148,7 +153,7 @@ class Trainer:
         return replace(path, text=f"{path.text}; {scorer.describe()}", scoring=scorer.kernel)
 
     def run_round(self) -> None:
-        if self.algorithm.protection is not None and self.state.round_number >= self.rounds:
+        if self.is_promised and self.state.round_number >= self.rounds:
             raise TacitError(
                 f"The noise of this run was made for {self.rounds} rounds, which are played; one "
                 f"more would void its guarantee. Begin anew with more {argument('rounds')}."

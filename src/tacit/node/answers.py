@@ -254,6 +254,10 @@ class Answers:
             raise NotAnsweredError(
                 "not agreed", "The run promises that nobody looks at hits, so none are told."
             )
+        if protection is not None and not secure:
+            raise NotAnsweredError(
+                "not agreed", "The run promises an epsilon, and hits in the open have none."
+            )
         if run.plan.secure and not secure:
             raise NotAnsweredError(
                 "wrong step", "Hits of this run are added up under masks, and go no other way."

@@ -3,8 +3,8 @@
 Three views of what an adversary sees:
 
 - `local`: the server sees every upload with its sender. Noise is added on the device, and the
-  promise compares any two histories of one user: two uploads of norm at most C are at most 2C
-  apart.
+  promise compares any two histories of one user that both have something to train on (who has
+  nothing takes no part, which the server sees): two uploads of norm at most C are at most 2C apart.
 - `secure_sum`: the server sees the sum of each round and who took part. The promise compares a
   participant's contribution with nothing in its place, so one person moves a sum by at most C. How
   many take part is public, since means divide by it.
@@ -38,7 +38,7 @@ View = Literal["local", "secure_sum", "released_model"]
 Mechanism = Literal["gaussian", "laplace", "skellam"]
 
 ADJACENCY: dict[View, str] = {
-    "local": "any two histories of one user",
+    "local": "any two histories of one user that both have something to train on",
     "secure_sum": "one user's contributions, or nothing in their place",
     "released_model": "one user's contributions, or nothing in their place",
 }

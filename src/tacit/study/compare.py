@@ -30,6 +30,7 @@ from tacit.experiment.folder import RunFolder
 from tacit.experiment.interpretation import sampled_notes
 from tacit.experiment.names import slug
 from tacit.experiment.record import RunRecord
+from tacit.experiment.record_parts import NO_GUARANTEE
 from tacit.experiment.resolve import resolve
 from tacit.experiment.result import read_ranks
 from tacit.experiment.spec import Experiment
@@ -203,6 +204,7 @@ def tabulate(entrants: Sequence[Entrant], metric: str, against: str) -> Comparis
             *first.cautions,
             *_notes(rows),
             *_selection_notes(entrants),
+            *_spending_notes(rows),
             *sampled_notes(protocol.sampled),
             *_old(files),
         ),
@@ -216,6 +218,18 @@ def _selection_notes(entrants: Sequence[Entrant]) -> list[str]:
         return []
     names = ", ".join(last)
     return [f"Validation chose no round of {names}: the last one counts; it chose for the others."]
+
+
+def _spending_notes(rows: Sequence[Row]) -> list[str]:
+    """What several seeds of a run with a guarantee spend: each is a release of its own."""
+    several = [row for row in rows if len(row.seeds) > 1 and row.privacy != NO_GUARANTEE]
+    if not several:
+        return []
+    names = ", ".join(row.name for row in several)
+    return [
+        f"The epsilon of {names} is that of one run. Every seed looked at the same people, so who "
+        "sees the results of all seeds learns more than that."
+    ]
 
 
 def measured(evaluation: Evaluation, names: Sequence[str], ties: Any) -> Values:
