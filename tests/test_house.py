@@ -257,7 +257,6 @@ SMALL = {
     "coordinator.memory": "the transport without a network, for tests and trials of faults",
     "core.capabilities": "what may be trusted of a part: asked by parts, algorithms and engines",
     "experiment.amounts": "numbers as people read them, wherever they are written",
-    "experiment.callbacks": "a public base class that users subclass",
     "experiment.prepare": "the data of an experiment, before anything is trained or written",
     "parts.objectives": "the losses: where the next one goes",
     "plugins.recency": "the plug-in that methods without parts take, too",

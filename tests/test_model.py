@@ -302,6 +302,44 @@ def test_compare_takes_the_same_data(rows, tmp_path):
 MISTAKES = {
     "method": (lambda rows: tacit.fit(rows, "pfedrek"), "did you mean 'pfedrec'"),
     "rounds": (lambda rows: tacit.fit(rows, rounds=0), "rounds is 0; it must be at least 1."),
+    "half a round": (
+        lambda rows: tacit.fit(rows, "fedmf", rounds=2.0),
+        "rounds is 2.0; give a whole number.",
+    ),
+    "rounds as text": (lambda rows: tacit.fit(rows, "fedmf", rounds="3"), "rounds is '3'; give"),
+    "no seed": (lambda rows: tacit.fit(rows, "fedmf", seed=None), "seed is None; give a whole"),
+    "no method": (lambda rows: tacit.fit(rows, None), "The method is None; give its name"),
+    "one plug-in": (
+        lambda rows: tacit.fit(rows, "fedmf", plugins="clop"),
+        "Unknown plug-in 'clop'",
+    ),
+    "one setting": (
+        lambda rows: tacit.fit(rows, "fedmf", sets="rate"),
+        "Cannot read sets=['rate']",
+    ),
+    "callback": (
+        lambda rows: tacit.fit(rows, "popularity", callbacks=[1]),
+        "A callback is 1; give values of tacit.Callback.",
+    ),
+    "lengths": (
+        lambda rows: tacit.fit({"user": ["ann"], "item": ["tea", "jam"]}),
+        "Columns of 'frame' have different lengths (user 1, item 2); give one value",
+    ),
+    "a column twice": (
+        lambda rows: tacit.fit(
+            pd.concat([pd.DataFrame(rows), pd.DataFrame(rows)[["user"]]], axis=1)
+        ),
+        "The frame names column 'user' twice; rename one of them.",
+    ),
+    "an empty frame": (lambda rows: tacit.fit(pl.DataFrame()), "it has none at all: say which"),
+    "half an item": (
+        lambda rows: tacit.fit(rows, "popularity").recommend("u1", 1.5),
+        "k is 1.5; give a whole number.",
+    ),
+    "metric": (
+        lambda rows: tacit.fit(rows, "popularity").metrics["HR@11"],
+        "No metric 'HR@11' was measured; did you mean 'HR@1",
+    ),
     "columns": (
         lambda rows: tacit.fit({"who": ["a"], "what": ["b"]}),
         "for example columns={'user': 'NAME', 'item': 'NAME', 'time': 'NAME'}.",

@@ -7,9 +7,11 @@ prints the sentence and exits with code 2. A traceback is for our own mistakes o
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from numbers import Integral
+from typing import Any
 
 SHOWN = 60  # characters of a value that a message shows
 LISTED = 80  # names that a message lists
@@ -97,6 +99,44 @@ def loggable(error: Exception) -> str:
     ('The file is damaged.', 'KeyError')
     """
     return str(error) if isinstance(error, TacitError) else type(error).__name__
+
+
+def require_whole(name: str, value: Any) -> None:
+    """Refuse what is no whole number, as only Python can give it.
+
+    >>> require_whole("rounds", 2.0)
+    Traceback (most recent call last):
+    tacit.errors.TacitError: rounds is 2.0; give a whole number.
+    """
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise TacitError(f"{name} is {shown(value)}; give a whole number.")
+
+
+def several(values: str | Sequence[str]) -> tuple[str, ...]:
+    """Texts where several may stand; one alone is taken as one, and not letter by letter.
+
+    >>> several("clip"), several(["clip", "fedmr"])
+    (('clip',), ('clip', 'fedmr'))
+    """
+    return (values,) if isinstance(values, str) else tuple(values)
+
+
+def outcome_of(what: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """What a function gives that a user may have written; whatever it raises is one sentence.
+
+    >>> outcome_of("the function of 'mine'", lambda: 1 / 0)
+    Traceback (most recent call last):
+    tacit.errors.TacitError: the function of 'mine' failed: ZeroDivisionError: division by zero; \
+mend it where it is registered.
+    """
+    try:
+        return function(*given, **named)
+    except TacitError:
+        raise
+    except Exception as error:  # a user's function may raise anything
+        raise TacitError(
+            f"{what} failed: {type(error).__name__}: {error}; mend it where it is registered."
+        ) from error
 
 
 def listed(names: Iterable[str]) -> str:

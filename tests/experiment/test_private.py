@@ -158,6 +158,12 @@ def test_a_preset_that_was_tuned_on_data_has_seen_it() -> None:
         assert chosen_in_sight(tuned, tuned.method.algorithm(Task(1, 1))) is seen
 
 
+def test_a_tiny_epsilon_is_promised_as_any_other(tmp_path: Path) -> None:
+    record = played(tmp_path, "fedmf", "private:epsilon=1e-9")
+    assert record.privacy.epsilon == pytest.approx(0.0, abs=1e-7)
+    assert record.privacy.text.startswith("user-level ε = ")
+
+
 def test_links_by_hand_promise_nothing_at_a_delta_that_one_person_has(tmp_path: Path) -> None:
     """Delta is 1e-5 there, so that of 100,000 people one could be told outright."""
     stated = resolve("fedmf", plugins=["clip", "gaussian:sigma=1"]).method

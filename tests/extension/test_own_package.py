@@ -436,6 +436,41 @@ def test_a_dataset_that_cannot_be_made(body: str, sentence: str, tacit: Tacit) -
         assert refusal in tacit(*command, "--import", "mine.py").err
 
 
+@pytest.mark.parametrize(
+    ("lines", "arguments", "sentence"),
+    [
+        (
+            "tacit.METHODS['own'] = tacit.Entry(build=lambda: 3, summary='x', rounds=2)",
+            ["own"],
+            "The function '<lambda>' of a method returned 3; it must return a method.",
+        ),
+        (
+            "tacit.METHODS['own'] = tacit.Entry(build=lambda: 1 / 0, summary='x', rounds=2)",
+            ["own"],
+            "The function '<lambda>' of a method failed: ZeroDivisionError: division by zero; mend",
+        ),
+        (
+            "tacit.PLUGINS['own'] = tacit.Plugin(lambda method: None, 'x')",
+            ["fedmf", "--with", "own"],
+            "The plug-in 'own' returned None; it must return a method.",
+        ),
+        (
+            "tacit.PLUGINS['own'] = tacit.Plugin(lambda method: method.parts, 'x')",
+            ["fedmf", "--with", "own"],
+            "The plug-in 'own' failed: AttributeError: 'Method' object has no attribute 'parts'",
+        ),
+    ],
+)
+def test_a_method_or_a_plug_in_that_cannot_be_made(
+    lines: str, arguments: list[str], sentence: str, tacit: Tacit
+) -> None:
+    Path("mine.py").write_text(f"import tacit\n{lines}\n")
+    said = tacit("train", *arguments, "--import", "mine.py", "--out", "one")
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert said.err.startswith(f"tacit: {sentence}")
+    assert not Path("one").exists()
+
+
 def test_a_source_with_files_and_rules_of_its_own(
     tacit: Tacit, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -27,7 +27,7 @@ def doctor() -> None:
     packages = ("torch", "numpy", "numba", "scipy", "polars", "pydantic", "typer", "rich")
     _line("tacit", f"{version('tacit')} on Python {platform.python_version()}, {sys.platform}")
     _line("packages", ", ".join(f"{name} {version(name)}" for name in packages))
-    _line("cores", f"{cores()}; torch would use {torch.get_num_threads()} thread(s), runs use 1")
+    _line("cores", f"{cores()}; `tacit train` uses all of them unless --threads says otherwise")
     _line("memory", f"{bytes_text(available_bytes())} free")
     cuda = torch.cuda.is_available()
     _line("CUDA", torch.cuda.get_device_name(0) if cuda else "not here; runs use the CPU")

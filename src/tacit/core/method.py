@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tacit.core.central import CentralMethod, TrainedCentralMethod
 from tacit.core.custom import CustomMethod
@@ -96,3 +96,10 @@ class Method:
 
 # What an experiment may run: each of them has `algorithm(task)` and `composed`.
 AnyMethod = Method | CustomMethod | CentralMethod | TrainedCentralMethod
+
+
+def require_method(what: str, made: Any) -> Any:
+    """Refuse what a function of a method or of a plug-in returned, where it is no method."""
+    if not hasattr(made, "algorithm") or not hasattr(made, "composed"):
+        raise TacitError(f"{what} returned {shown(made)}; it must return a method.")
+    return made

@@ -16,7 +16,7 @@ from tacit.data.readers.table import read_frame
 from tacit.data.rules import Duplicates, KCore, MinRating, MinUser, Rule
 from tacit.data.sources import PLANTED as PLANTED
 from tacit.data.sources import SOURCES, Source
-from tacit.errors import TacitError, argument, nearest, shown
+from tacit.errors import TacitError, argument, nearest, outcome_of, shown
 from tacit.files import cache_dir as cache_dir
 from tacit.names import not_loaded
 
@@ -133,20 +133,10 @@ def how_to_get(source: Source) -> str:
 def _made(source: Source) -> Dataset:
     """What the function of a user's own dataset returns."""
     assert source.load is not None
-    try:
-        dataset = source.load()
-    except TacitError:
-        raise
-    except Exception as error:  # a user's function may raise anything
-        raise TacitError(
-            f"The function that makes the dataset {source.name!r} failed: "
-            f"{type(error).__name__}: {error}; mend it where it is registered."
-        ) from error
+    what = f"The function that makes the dataset {source.name!r}"
+    dataset = outcome_of(what, source.load)
     if not isinstance(dataset, Dataset):
-        raise TacitError(
-            f"The function that makes the dataset {source.name!r} returned {shown(dataset)}; it "
-            "must return a tacit.Dataset."
-        )
+        raise TacitError(f"{what} returned {shown(dataset)}; it must return a tacit.Dataset.")
     return replace(_timed(dataset, source), name=source.name)
 
 

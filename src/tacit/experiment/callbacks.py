@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from tacit.errors import TacitError, shown
 from tacit.experiment.record import RunRecord
 from tacit.experiment.spec import Experiment
 
@@ -76,7 +77,12 @@ def together(callbacks: Callbacks) -> Callback:
 
     >>> together([Callback(), Callback()]).round(1, 0.5)
     """
-    return callbacks if isinstance(callbacks, Callback) else _Together(callbacks)
+    if isinstance(callbacks, Callback):
+        return callbacks
+    for one in callbacks:
+        if not isinstance(one, Callback):
+            raise TacitError(f"A callback is {shown(one)}; give values of tacit.Callback.")
+    return _Together(callbacks)
 
 
 class _Together(Callback):

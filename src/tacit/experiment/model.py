@@ -16,7 +16,7 @@ import numpy as np
 from tacit.data.load import PLANTED, Data
 from tacit.data.sources import SOURCES
 from tacit.engines.device import one_torch_thread
-from tacit.errors import TacitError, shown
+from tacit.errors import TacitError, nearest, require_whole, shown
 from tacit.experiment.callbacks import Callbacks
 from tacit.experiment.data_spec import is_stored, write_dataset
 from tacit.experiment.folder import LOCK, RunFolder
@@ -35,6 +35,14 @@ from tacit.memory import cores
 
 if TYPE_CHECKING:
     import polars as pl
+
+
+class _Metrics(dict[str, float]):
+    def __missing__(self, name: object) -> float:
+        raise TacitError(
+            f"No metric {shown(name)} was measured; {nearest(str(name), self)} `tacit evaluate` "
+            "measures others from the ranks of a run."
+        )
 
 
 class Model:
@@ -65,7 +73,7 @@ class Model:
     @property
     def metrics(self) -> Mapping[str, float]:
         """The test metrics, ranked among all items; `record` has the others, and chance beside."""
-        return self.record.metrics.full
+        return _Metrics(self.record.metrics.full)
 
     @cached_property
     def _open(self) -> OpenRun:
@@ -102,6 +110,7 @@ class Model:
 
         if (user is None) == (history is None):
             raise TacitError("Give either user= or history=.")
+        require_whole("k", k)
         if k < 1:
             raise TacitError(f"k is {k}; ask for at least 1 item.")
         if history is not None:

@@ -8,9 +8,9 @@ from typing import Any
 
 from tacit.core.central import CentralMethod, TrainedCentralMethod
 from tacit.core.custom import CustomMethod
-from tacit.core.method import Method
+from tacit.core.method import Method, require_method
 from tacit.core.registry import METHOD_MODULES
-from tacit.errors import TacitError, nearest, shown
+from tacit.errors import TacitError, nearest, outcome_of, shown
 from tacit.names import Names
 
 
@@ -42,7 +42,8 @@ class Entry:
         """
         if preset not in self.presets:
             raise TacitError(f"No preset {preset!r} here; {nearest(preset, self.presets)}")
-        return self.build(**self.presets[preset])
+        what = f"The function {getattr(self.build, '__qualname__', self.build)!r} of a method"
+        return require_method(what, outcome_of(what, self.build, **self.presets[preset]))
 
 
 def _accept(name: str, entry: Any) -> Entry:

@@ -10,9 +10,9 @@ from typing import Any
 
 from tacit.core.codec import check_value
 from tacit.core.fit import CompositionError, LeaveOut
-from tacit.core.method import AnyMethod
+from tacit.core.method import AnyMethod, require_method
 from tacit.core.registry import part_name
-from tacit.errors import TacitError, nearest, shown
+from tacit.errors import TacitError, nearest, outcome_of, shown
 from tacit.names import Names
 
 # Which file here registers which plug-ins; `tacit list` shows them in this order, others after
@@ -116,7 +116,8 @@ def apply_plugin(method: AnyMethod, spelling: str) -> Any:
             ending = nearest(key, known) if known else "it takes none."
             raise TacitError(f"Plug-in {name!r} has no {key!r}; {ending}")
         values[key] = check_value(_number(text), known[key], f"{name}.{key}")
-    return plugin.apply(method, **values)
+    what = f"The plug-in {name!r}"
+    return require_method(what, outcome_of(what, plugin.apply, method, **values))
 
 
 @cache

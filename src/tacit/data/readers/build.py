@@ -95,8 +95,8 @@ def resolve(names: Sequence[str], columns: Mapping[str, str] | None, where: str)
         if not chosen[role]:
             example = argument("columns", {"user": "NAME", "item": "NAME", "time": "NAME"})
             raise TacitError(
-                f"No column of {where!r} looks like the {role}; it has {listed(names)}: say "
-                f"which is which, for example {example}."
+                f"No column of {where!r} looks like the {role}; it has "
+                f"{listed(names) or 'none at all'}: say which is which, for example {example}."
             )
     result = {role: name for role, name in chosen.items() if name}
     if len(set(result.values())) < len(result):

@@ -13,7 +13,7 @@ from tacit.data.dataset import Dataset
 from tacit.data.readers.build import NO_QUIRKS, USUAL, Quirks, interactions_from, plain, resolve
 from tacit.data.readers.parquet_file import is_parquet, read_parquet
 from tacit.data.readers.text_file import first_line, read_text_table, separator_of
-from tacit.errors import TacitError
+from tacit.errors import TacitError, listed
 
 # Frames that are already in memory: polars, pandas, or anything with named columns.
 
@@ -56,6 +56,13 @@ def read_frame(frame: Any, columns: Mapping[str, str] | None, name: str = "frame
     chosen = resolve(list(labels), columns or None, name)
     # Columns that nobody asked for stay unread: they may hold anything.
     asked = [_series(column, frame[labels[column]]) for column in chosen.values()]
+    lengths = {role: len(column) for role, column in zip(chosen, asked, strict=True)}
+    if len(set(lengths.values())) > 1:
+        raise TacitError(
+            f"Columns of {name!r} have different lengths "
+            f"({listed(f'{role} {length}' for role, length in lengths.items())}); give one value "
+            "of each for every interaction."
+        )
     return Dataset(name, interactions_from(pl.DataFrame(asked), chosen, name))
 
 
@@ -64,7 +71,13 @@ def _labels(frame: Any) -> dict[str, Any]:
     # polars and pandas say `columns`, Hugging Face datasets `column_names`, a dictionary its keys.
     for attribute in ("columns", "column_names"):
         if hasattr(frame, attribute):
-            return {str(column): column for column in getattr(frame, attribute)}
+            columns = list(getattr(frame, attribute))
+            twice = next((name for name in columns if columns.count(name) > 1), None)
+            if twice is not None:
+                raise TacitError(
+                    f"The frame names column {str(twice)!r} twice; rename one of them."
+                )
+            return {str(column): column for column in columns}
     if isinstance(frame, Mapping):
         return {str(column): column for column in frame}
     raise TacitError(

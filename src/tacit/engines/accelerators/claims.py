@@ -35,7 +35,8 @@ FUSED_LOCAL: tuple[type, ...] = (Joint, Alternate, Reconstruct)
 PLAIN_READ: tuple[type, ...] = (*FUSED_SYNC, Proximal, GroupKept)
 
 
-# why kernels leave a method with recency to the parts' own functions
+# why the kernels of additive, contrast, pulled and views leave a method with recency to the parts'
+# own functions; those of linear and perceptron count positives as it says
 POSITIVES_COUNT = "positives count by their recency"
 
 
