@@ -137,23 +137,22 @@ def carried(
     >>> carried(fedmf().algorithm(task), train, state, 0, seed=0) is None
     True
     """
-    is_new = isinstance(person, History)
+    if isinstance(person, History):
+        view, user, is_new = TrainView.of_one(person, train.n_items, 0), 0, True
+    else:
+        view, user, is_new = train, person, False
     if algorithm.central is not None:
         linear = fitted_of(algorithm.central, train, state, seed).linear
         if linear is None:
             return None
-        history = person if isinstance(person, History) else train.history(person)
-        key = np.zeros(1, np.uint64) if isinstance(person, History) else train.user_key_U[[person]]
-        return linear.contributions(algorithm.central.weighed(linear, [history], key)[0])
+        known = ([view.history(user)], view.user_key_U[[user]])
+        return linear.contributions(algorithm.central.weighed(linear, *known)[0])
     custom = algorithm.custom
     if custom is None or custom.linear is None:
         return None
     dtype = next((value.dtype for value in state.shared.values()), torch.float32)
     order = custom.reads_order
-    looked_at, user = train, person
-    if isinstance(person, History):
-        looked_at, user = TrainView.of_one(person, train.n_items, 0), 0
-    columns = histories(looked_at, np.array([user]), dtype, newcomer=is_new, order=order)
+    columns = histories(view, np.array([user]), dtype, newcomer=is_new, order=order)
     data = one_client(columns)
     received = custom.broadcast(state.shared, data.user)
     data = custom.weighed(received, ClientState({}), data)

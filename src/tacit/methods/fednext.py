@@ -11,8 +11,8 @@ C_u = sum over j < m of g(m - j) e_{s_j} e_{s_m}^T with g(x) = sum over k <= min
 2^(-(x - k) / past) / k. Devices send C_u as rows of their items, and the server adds up.
 
 - `learns = "transitions"` ranks with the sum itself, C_ij / (row sum^a · column sum^b).
-- `learns = "ridge"` has a second sum A = sum_u sum_t p_t p_t^T, over the places that have a next item,
-  and solves (A + λI)^-1 C. Ridges are relative to the mean diagonal of A.
+- `learns = "ridge"` has a second sum A = sum_u sum_t p_t p_t^T, over the places that have a next
+  item, and solves (A + λI)^-1 C. Ridges are relative to the mean diagonal of A.
 - A share of EASE above 0 needs a third sum, the Gram matrix. Both matrices are scaled to Frobenius
   norm 1 and added up; EASE has the same relative ridge.
 

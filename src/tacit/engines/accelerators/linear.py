@@ -46,13 +46,13 @@ from tacit.engines.accelerators.one_pass import (
     add_changes,
     catch_up,
     catch_up_all,
+    client_table,
     clip_factor,
     copy_row,
     keep_rows,
     length_of_change,
     make_rows,
     set_counts,
-    table_of,
     unset_counts,
 )
 from tacit.engines.accelerators.queue import most_samples
@@ -150,7 +150,7 @@ def train_linear(chunk, turns, steps, tables, pull, count_N, scorer, bound, tune
     loss_sum = 0.0
     for k in range(turns.chunk_start_C1[chunk], turns.chunk_start_C1[chunk + 1]):
         user = turns.user_P[k]
-        table_ID, vector = table_of(tables, user), scorer.vector_UD[user]
+        table_ID, vector = client_table(tables, user), scorer.vector_UD[user]
         if count_N is not None:
             set_counts(count_I, turns.drawing, user, count_N)
         # rows of the client, and how often they were stepped; of a bare 0 numba would compile all

@@ -121,7 +121,7 @@ def make_rows(turns, most, width, like):  # type: ignore[no-untyped-def]
 
 
 @compiled(error_model="numpy")
-def table_of(tables, user):  # type: ignore[no-untyped-def]
+def client_table(tables, user):  # type: ignore[no-untyped-def]
     """The table that a client's rows come from."""
     return tables.own_UID[user] if tables.has_own else tables.table_ID
 

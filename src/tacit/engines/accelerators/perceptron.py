@@ -52,13 +52,13 @@ from tacit.engines.accelerators.one_pass import (
     add_changes,
     catch_up,
     catch_up_all,
+    client_table,
     clip_factor,
     copy_row,
     keep_rows,
     length_of_change,
     make_rows,
     set_counts,
-    table_of,
     tables_of,
     unset_counts,
 )
@@ -176,7 +176,7 @@ def train_perceptron(chunk, turns, steps, tables, pull, count_N, networks, bound
     loss_sum = 0.0
     for k in range(turns.chunk_start_C1[chunk], turns.chunk_start_C1[chunk + 1]):
         user = turns.user_P[k]
-        table_ID = table_of(tables, user)
+        table_ID = client_table(tables, user)
         vector = networks.vector_UD[user] if has_user else networks.vector_UD[0]
         start = net_PN[0] if networks.is_shared else net_PN[k]
         for i in range(len(net)):
