@@ -18,6 +18,7 @@ import tacit
 from tacit.cli.main import main
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.prepare import prepare
+from tacit.names import restored
 
 ROOT = Path(__file__).parents[1]
 
@@ -307,6 +308,12 @@ MISTAKES = {
         "rounds is 2.0; give a whole number.",
     ),
     "rounds as text": (lambda rows: tacit.fit(rows, "fedmf", rounds="3"), "rounds is '3'; give"),
+    "half a thread": (lambda rows: tacit.fit(rows, threads=1.5), "threads is 1.5; give a whole"),
+    "no plug-ins": (lambda rows: tacit.fit(rows, plugins=None), "plugins is None; give a list"),
+    "callback class": (
+        lambda rows: tacit.fit(rows, "popularity", callbacks=tacit.Callback),
+        "give values of tacit.Callback.",
+    ),
     "no seed": (lambda rows: tacit.fit(rows, "fedmf", seed=None), "seed is None; give a whole"),
     "no method": (lambda rows: tacit.fit(rows, None), "The method is None; give its name"),
     "one plug-in": (
@@ -402,6 +409,28 @@ def test_the_command_line_speaks_of_flags(rows, tmp_path, capsys):
     assert "drop --with clip." in capsys.readouterr().err
     with pytest.raises(tacit.TacitError, match="plugins="):  # and Python of arguments, still
         tacit.resolve("gpfedrec", plugins=["clip"])
+
+
+def test_numbers_of_numpy_are_whole_numbers(rows, tmp_path):
+    asked = {"rounds": np.int64(2), "seed": np.int32(1), "threads": np.int64(1)}
+    model = tacit.fit(rows, "fedmf", out=tmp_path / "one", **asked)
+    assert (model.record.rounds, model.experiment.seed) == (2, 1)
+    assert len(model.recommend("u1", k=np.int64(2))) == 2
+
+
+def test_a_column_that_nobody_asked_for_may_stand_there_twice(rows):
+    frame = pd.DataFrame(rows)
+    twice = pd.concat([frame.assign(x=1), frame.assign(x=2)[["x"]]], axis=1)
+    assert tacit.fit(twice, "popularity").metrics == tacit.fit(frame, "popularity").metrics
+
+
+def test_arguments_of_a_plug_in_may_have_any_name():
+    def plug(method, what: float = 1.0):
+        return method
+
+    with restored():
+        tacit.PLUGINS["plug"] = tacit.Plugin(plug, "nothing")
+        assert tacit.resolve("fedmf", plugins=["plug:what=2"]).plugins == ("plug:what=2",)
 
 
 # Values as they are printed.

@@ -7,7 +7,7 @@ prints the sentence and exits with code 2. A traceback is for our own mistakes o
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from numbers import Integral
@@ -101,27 +101,32 @@ def loggable(error: Exception) -> str:
     return str(error) if isinstance(error, TacitError) else type(error).__name__
 
 
-def require_whole(name: str, value: Any) -> None:
-    """Refuse what is no whole number, as only Python can give it.
+def whole(name: str, value: Any) -> int:
+    """A whole number, also one of numpy; what is none is refused, as only Python can give it.
 
-    >>> require_whole("rounds", 2.0)
+    >>> whole("rounds", 2.0)
     Traceback (most recent call last):
     tacit.errors.TacitError: rounds is 2.0; give a whole number.
     """
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TacitError(f"{name} is {shown(value)}; give a whole number.")
+    return int(value)
 
 
-def several(values: str | Sequence[str]) -> tuple[str, ...]:
+def several(name: str, values: Any) -> tuple[str, ...]:
     """Texts where several may stand; one alone is taken as one, and not letter by letter.
 
-    >>> several("clip"), several(["clip", "fedmr"])
+    >>> several("plugins", "clip"), several("plugins", ["clip", "fedmr"])
     (('clip',), ('clip', 'fedmr'))
     """
-    return (values,) if isinstance(values, str) else tuple(values)
+    if isinstance(values, str):
+        return (values,)
+    if not isinstance(values, Iterable) or not all(isinstance(one, str) for one in values):
+        raise TacitError(f"{name} is {shown(values)}; give a list of texts.")
+    return tuple(values)
 
 
-def outcome_of(what: str, function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+def outcome_of(what: str, function: Callable[..., Any], /, *given: Any, **named: Any) -> Any:
     """What a function gives that a user may have written; whatever it raises is one sentence.
 
     >>> outcome_of("the function of 'mine'", lambda: 1 / 0)

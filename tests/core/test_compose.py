@@ -218,11 +218,16 @@ def test_parameters_and_their_optimisers() -> None:
 
 def test_an_algorithm_is_not_changed_behind_the_back_of_fast_engines() -> None:
     """They have its loss, its update and its scores written down on their own."""
-    for base in (ComposedAlgorithm, CustomAlgorithm):
-        for name in ("loss", "update", "score", "weight", "bound"):
-            with pytest.raises(TacitError, match=f"Mine writes '{name}', which the fast engines"):
+    names = ("update", "score", "weight", "bound")
+    for base, own in ((ComposedAlgorithm, "loss"), (CustomAlgorithm, "ragged")):
+        for name in (*names, own):
+            with pytest.raises(TacitError, match=f"Mine writes '{name}' anew, which the fast"):
                 type("Mine", (base,), {name: lambda self, *_: None})
-        assert issubclass(type("Watched", (base,), {"step": base.step}), base)
+            with pytest.raises(TacitError, match=f"Mine writes '{name}' anew, which the fast"):
+                type("Mine", (type("Mixed", (), {name: lambda self, *_: None}), base), {})
+        assert issubclass(type("Watched", (base,), {"step": base.step, "more": 1}), base)
+    with pytest.raises(TacitError, match="Mine writes '_claimed' anew"):
+        type("Mine", (CustomAlgorithm,), {"_claimed": lambda self, *_: None})
 
 
 def test_a_link_whose_factor_nobody_would_ask_for_is_refused() -> None:
@@ -240,3 +245,13 @@ def test_a_link_whose_factor_nobody_would_ask_for_is_refused() -> None:
         order: int = 2  # type: ignore[assignment]
 
     compose(replace(fedmf(), channel=(Dense(), HalfOfNorm())), ML_100K)
+
+    @dataclass(frozen=True)
+    class Perhaps(Half):
+        on: bool = False
+
+        @property
+        def order(self) -> int | None:
+            return 2 if self.on else None
+
+    compose(replace(fedmf(), channel=(Dense(), Perhaps())), ML_100K)  # off on purpose

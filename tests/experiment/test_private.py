@@ -17,12 +17,14 @@ from scipy.stats import norm as normal
 from torch import Tensor
 
 from tacit.core.algorithm import Algorithm, Bound, ClientData
+from tacit.core.custom import RaggedBatch
 from tacit.core.fit import CompositionError, LeaveOut, Remedy, settings_of
 from tacit.core.method import Method
-from tacit.core.types import Params, Task
+from tacit.core.types import Initializer, Params, Task
 from tacit.data.protocol import PROTOCOLS
 from tacit.data.sources import SOURCES
 from tacit.data.views import Lists, TrainView
+from tacit.engines.custom import CustomEngine
 from tacit.engines.loop import LoopEngine
 from tacit.engines.participation import Participation
 from tacit.errors import TacitError
@@ -156,6 +158,9 @@ def test_a_preset_that_was_tuned_on_data_has_seen_it() -> None:
     for data, seen in (("ml-100k", True), ("ml-1m", False)):
         tuned = resolve("fedmf", preset="tuned", data=data, plugins=["private"])
         assert chosen_in_sight(tuned, tuned.method.algorithm(Task(1, 1))) is seen
+    for data, seen in (("ml-100k", True), ("ml-1m", True), ("ninerec-ku", False)):
+        plugged = resolve("fedmf", data=data, plugins=["mdifffr:preset=tuned", "private"])
+        assert chosen_in_sight(plugged, plugged.method.algorithm(Task(1, 1))) is seen
 
 
 def test_a_tiny_epsilon_is_promised_as_any_other(tmp_path: Path) -> None:
@@ -227,8 +232,110 @@ def test_what_a_claim_would_not_hide_does_not_leave_a_device() -> None:
     assert torch.allclose(state.shared["counts"], wanted, atol=1e-3)
     algorithm, train = careless("nothing")
     state = engine.start(algorithm, train, 0)
-    with pytest.raises(TacitError, match=r"a client did not send 'counts'.*let it send zeros"):
+    with pytest.raises(TacitError, match=r"a client did not send 'counts'\. .* zeros there"):
         engine.round(algorithm, train, state, Participation().draw(train, 0, 1), 0)
+
+
+@dataclass(frozen=True)
+class WithVelocity(Careless):
+    """Its server has a state that nobody sends."""
+
+    says: bool = True
+
+    def shared(self, task: Task) -> dict[str, Initializer]:
+        return {**super().shared(task), "velocity": Initializer((task.n_items,))}
+
+    def uploads(self, task: Task) -> frozenset[str]:
+        return frozenset({"counts"}) if self.says else frozenset(self.shared(task))
+
+    def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
+        return {**shared, **total}
+
+
+@dataclass(frozen=True)
+class Silent(WithVelocity):
+    """Nobody sends anything, and it says so."""
+
+    def uploads(self, task: Task) -> frozenset[str]:
+        return frozenset()
+
+    def update(
+        self, received: Params, private: Params, data: ClientData, round_number: int
+    ) -> tuple[Params, Params]:
+        return private, {}
+
+
+def test_a_claimed_method_sends_what_it_says_and_no_more_is_asked_of_it() -> None:
+    train = careless("not finite")[1]
+    engine = LoopEngine(torch.float64)
+
+    def after(method: Careless) -> Params:
+        claimed = replace(method, privacy=PrivacyRequest(epsilon=1e9))
+        algorithm = claimed.algorithm(Task.of(train, 1))
+        state = engine.start(algorithm, train, 0)
+        engine.round(algorithm, train, state, Participation().draw(train, 0, 1), 0)
+        return state.shared
+
+    assert after(WithVelocity())["counts"].sum() > 3.9
+    assert not after(WithVelocity())["velocity"].any()
+    assert not after(Silent())["counts"].any()
+    with pytest.raises(TacitError, match="let `uploads` and `sent_in` say what is sent"):
+        after(WithVelocity(says=False))
+
+
+def test_a_server_that_steps_in_place_refuses_what_noise_does_not_hide() -> None:
+    @dataclass(frozen=True)
+    class InPlace(Careless):
+        """Everything is written here, so that all clients run at once and the server in place."""
+
+        runs_ragged = True
+
+        def bound_of(self) -> Bound | None:
+            return Bound(2, 1.0)
+
+        bound = property(bound_of)  # type: ignore[assignment]
+
+        def broadcast(self, shared: Params, user: Tensor) -> Params:
+            return shared
+
+        def update(
+            self, received: Params, private: Params, data: ClientData, round_number: int
+        ) -> tuple[Params, Params]:
+            return private, {"counts": torch.full((5,), torch.nan)}
+
+        def absorb(self, shared: Params, user: Tensor, upload: Params) -> Params:
+            return upload
+
+        def score(self, received: Params, private: Params, data: ClientData) -> Tensor:
+            return received["counts"]
+
+        def update_ragged(
+            self, shared: Params, private: Params, batch: RaggedBatch, round_number: int
+        ) -> Params:
+            return {"counts": torch.full((5,), torch.nan, dtype=torch.float64)}
+
+        def score_ragged(
+            self, shared: Params, private: Params, user_B: np.ndarray, history: Lists
+        ) -> Tensor:
+            return shared["counts"].expand(len(user_B), -1)
+
+        def step(self, shared: Params, total: Params, n_clients: int, round_number: int) -> Params:
+            return total
+
+        def step_in_place(
+            self, shared: Params, total: Params, n_clients: int, round_number: int
+        ) -> None:
+            shared["counts"].copy_(total["counts"])
+
+    train = careless("not finite")[1]
+    algorithm = InPlace(privacy=PrivacyRequest(epsilon=1e9)).algorithm(Task.of(train, 1))
+    engine = CustomEngine(torch.float64)
+    assert engine.describe(algorithm).text.startswith("custom: ragged")
+    assert algorithm.in_place_server is not None
+    state = engine.start(algorithm, train, 0)
+    with pytest.raises(TacitError, match="its sums are not finite, which noise does not hide"):
+        engine.round(algorithm, train, state, Participation().draw(train, 0, 1), 0)
+    assert not state.shared["counts"].isnan().any()
 
 
 def test_links_by_hand_promise_nothing_where_more_is_told(tmp_path: Path) -> None:
@@ -279,8 +386,9 @@ def test_a_recipe_does_not_say_that_it_never_saw_the_data_it_was_chosen_on(
         assert data in SOURCES
         experiment = resolve(name, data=data, plugins=["private"])
         assert chosen_in_sight(experiment, experiment.method.algorithm(Task(1, 1))), data
-        folder = resolve(name, data=f"/elsewhere/{data}", plugins=["private"])
-        assert chosen_in_sight(folder, experiment.method.algorithm(Task(1, 1))), data
+        for path in (f"/here/{data}", f"/here/{data}/rows.csv", f"{data.upper()}.inter"):
+            by_file = resolve(name, data=path, plugins=["private"])
+            assert chosen_in_sight(by_file, experiment.method.algorithm(Task(1, 1))), path
     stated = Guarantee.gaussian("secure_sum", 1.0, 2.0, 50, 1e-5)
     told = Privacy.of(stated, [], in_sight=True).assumes or ()
     assert IN_SIGHT in told

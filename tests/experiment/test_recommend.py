@@ -196,7 +196,8 @@ def test_data_that_changed_since_the_run_is_refused(name: str, plays: Path) -> N
     plays.write_text("\n".join([text[0], "someone new,film i1,0", *text[1:]]) + "\n")
     assert refusal(out, user="person 4") == (
         f"{plays} has changed since the run at {str(out)!r}: 1 user is new ('someone new'); "
-        "bring the old data back, or train again into another out=."
+        "bring the old data back (or the version of tacit, if it is the same data), or train again "
+        "into another out=."
     )
 
 

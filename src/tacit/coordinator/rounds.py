@@ -502,7 +502,8 @@ class Coordinator:
         ):
             raise TacitError(
                 f"The folder {str(self.folder)!r} holds another run, or this one with another "
-                "experiment, roster or catalogue; choose another folder."
+                "experiment, roster, catalogue or promise (another version of tacit may count that "
+                "otherwise); choose another folder."
             )
         self._steps, self.server, self.best, self.progress = step, last, best, progress
         self.records.keep(progress.lines)

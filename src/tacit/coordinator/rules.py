@@ -147,8 +147,8 @@ def require_deployable(experiment: Experiment, algorithm: Algorithm, rules: Rule
         )
     if claim is not None and claim.request.selection != "last" and rules.secure is None:
         raise TacitError(
-            f"{name} promises an epsilon, and hits that are told in the open have none; give the "
-            "deployment secure sums, or leave selection=uncovered out."
+            f"{name} promises an epsilon, and hits that are told in the open have none; leave "
+            "selection=uncovered out, or claim the view secure_sum and add up under secure sums."
         )
     if claim is not None and claim.request.view == "secure_sum" and rules.secure is None:
         raise TacitError(

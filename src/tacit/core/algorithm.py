@@ -18,6 +18,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from inspect import getattr_static
 from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -278,15 +279,17 @@ class Sample:
     interactions: int  # of all clients together
 
 
-def require_as_written(subclass: type, instead: str) -> None:
+def require_as_written(subclass: type, base: type, instead: str) -> None:
     """Refuse a subclass of an algorithm that engines run in several ways, written apart: none but
     the slowest would see what it changes. The server's step is the same for all of them."""
-    changed = [name for name in vars(subclass) if name != "step" and not name.startswith("_")]
-    if changed:
-        raise TacitError(
-            f"{subclass.__name__} writes {shown(changed[0])}, which the fast engines have written "
-            f"down on their own and would not ask it for; {instead} instead (docs/extend.md)."
-        )
+    for name in dir(base):
+        known = name == "step" or name.startswith(("__", "_abc"))
+        if not known and getattr_static(subclass, name) is not getattr_static(base, name):
+            raise TacitError(
+                f"{subclass.__name__} writes {shown(name)} anew, which the fast engines have "
+                f"written down on their own and would not ask it for; {instead} instead "
+                "(docs/extend.md)."
+            )
 
 
 class Algorithm(ABC):

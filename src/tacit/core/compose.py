@@ -53,7 +53,7 @@ class ComposedAlgorithm(Communication):
     """
 
     def __init_subclass__(cls) -> None:
-        require_as_written(cls, "write a part, or a CustomMethod")
+        require_as_written(cls, ComposedAlgorithm, "write a part, or a CustomMethod")
 
     @property
     def composition(self) -> ComposedAlgorithm:

@@ -254,7 +254,7 @@ class CustomAlgorithm(Algorithm):
     """The contract of a custom method: it calls the method's own functions."""
 
     def __init_subclass__(cls) -> None:
-        require_as_written(cls, "write it into a CustomMethod")
+        require_as_written(cls, CustomAlgorithm, "write it into a CustomMethod")
 
     method: CustomMethod
     task: Task
@@ -425,13 +425,16 @@ class CustomAlgorithm(Algorithm):
         """An upload that keeps a claim. Everybody sends every parameter, since what is not there
         has no noise; numbers that are not finite would be seen through any noise, so that an
         upload with one is an upload of zeros."""
-        declared = self.method.sent_in(round_number) or self.method.uploads(self.task)
-        missing = sorted(declared - sent.keys())
+        named = self.method.sent_in(round_number)
+        missing = sorted((self.method.uploads(self.task) if named is None else named) - sent.keys())
         if missing:
             raise TacitError(
                 f"{type(self.method).__name__} claims privacy, and a client did not send "
-                f"{missing[0]!r}, which tells something of it; let it send zeros."
+                f"{missing[0]!r}. What some send and others do not tells something of them: let "
+                "everybody send zeros there, or let `uploads` and `sent_in` say what is sent."
             )
+        if not sent:
+            return sent
         if self.clips:
             return self._clipped(sent, received, data)
         finite = torch.stack([value.isfinite().all() for value in sent.values()]).all().double()
@@ -461,6 +464,14 @@ class CustomAlgorithm(Algorithm):
             )
         return upload if self.protection is not None else Upload(upload.item_R, sent)
 
+    def require_finite(self, sums: Params) -> None:
+        """Under a claim, refuse sums with a number that noise does not hide."""
+        if self.protection is not None and not all(one.isfinite().all() for one in sums.values()):
+            raise TacitError(
+                f"{type(self.method).__name__} claims privacy, and its sums are not finite, which "
+                "noise does not hide; let what clients send be finite."
+            )
+
     def step(self, server: ServerState, total: Total, round_number: int) -> ServerState:
         # float64: what a server solves or decomposes must not depend on the devices' precision
         before = {name: value.double() for name, value in _without_bound(server.parameters).items()}
@@ -469,12 +480,8 @@ class CustomAlgorithm(Algorithm):
             name: torch.from_numpy(np.asarray(value)).to(device)
             for name, value in total.sums.items()
         }
+        self.require_finite(sums)
         bits = sums.pop(BOUND, None)
-        if self.protection is not None and not all(sums[name].isfinite().all() for name in sums):
-            raise TacitError(
-                f"{type(self.method).__name__} claims privacy, and its sums are not finite, which "
-                "noise does not hide; let what clients send be finite."
-            )
         after = self.method.step(before, sums, total.clients, round_number)
         if BOUND in self.shared:
             after = {**after, BOUND: server.parameters[BOUND]}

@@ -335,7 +335,8 @@ def _check_channel(algorithm: ComposedAlgorithm) -> None:
     noises = [link for link in method.channel if "noise" in link.gives]
     for link in method.channel:
         name = type(link).__name__
-        if link.order is None and overrides(link, Transform, "factor"):
+        unasked = overrides(link, Transform, "factor") and not overrides(link, Transform, "order")
+        if unasked and link.order is None:
             raise TacitError(
                 f"{name} writes `factor` and not `order`, so nobody would ask for its factor; say "
                 "which norm it wants to see, 1 or 2."

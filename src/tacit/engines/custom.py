@@ -124,6 +124,7 @@ class CustomEngine:
 
             def step(total: Total, number: int) -> None:
                 sums = {name: torch.from_numpy(value) for name, value in total.sums.items()}
+                algorithm.require_finite(sums)
                 in_place.step_in_place(state.shared, sums, total.clients, number)
 
         elif self.device != "cpu":

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tacit.errors import TacitError, shown
@@ -79,7 +79,7 @@ def together(callbacks: Callbacks) -> Callback:
     """
     if isinstance(callbacks, Callback):
         return callbacks
-    for one in callbacks:
+    for one in callbacks if isinstance(callbacks, Iterable) else [callbacks]:
         if not isinstance(one, Callback):
             raise TacitError(f"A callback is {shown(one)}; give values of tacit.Callback.")
     return _Together(callbacks)

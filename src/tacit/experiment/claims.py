@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tacit.core.algorithm import Algorithm, Exchange
 from tacit.core.fit import CompositionError, LeaveOut, Use
+from tacit.plugins.entry import parse
 from tacit.privacy.guarantee import Guarantee
 
 if TYPE_CHECKING:
@@ -23,7 +24,9 @@ LONGEST_WAIT = 100_000  # rounds in which a first release is looked for
 UNCOVERED = Use("leave the choice uncovered", "privacy.selection", "uncovered")
 DROP = LeaveOut(("private",))
 
-TUNED_ON = ("ml-100k",)  # where the presets `tuned` were chosen, docs/results/tuning.md
+# Where the presets `tuned` were chosen: docs/results/tuning.md; of generators docs/coldstart.md.
+TUNED_ON = ("ml-100k",)
+COLD_TUNED_ON = ("ml-100k", "ml-1m", "lastfm-2k", "citeulike-a")
 
 # Where settings come from. No program can see who looked at what, but this much is known of ours.
 OUT_OF_SIGHT = (
@@ -143,10 +146,18 @@ def chosen_in_sight(experiment: Experiment, algorithm: Algorithm) -> bool:
     >>> [chosen_in_sight(one, one.method.algorithm(Task(1, 1))) for one in found]
     [True, False, False]
     """
-    custom, data = algorithm.custom, Path(experiment.data.name).name  # also a folder of that name
-    if experiment.preset == "tuned" and data in TUNED_ON:
-        return True
-    return custom is not None and data in custom.method.chosen_on
+    path = Path(experiment.data.name)  # also files of that name, or in a folder of that name
+    named = {path.stem, path.parent.name, path.name}
+    if path.exists():
+        named |= {*path.resolve().parts, path.resolve().stem}
+    here = {name.lower() for name in named}
+    composed, custom = algorithm.composed, algorithm.custom
+    presets = [experiment.preset, *(parse(one)[1].get("preset") for one in experiment.plugins)]
+    if "tuned" in presets:
+        generates = composed is not None and composed.cold is not None
+        if not here.isdisjoint(COLD_TUNED_ON if generates else TUNED_ON):
+            return True
+    return custom is not None and not here.isdisjoint(custom.method.chosen_on)
 
 
 def assumptions(guarantee: Guarantee | None, in_sight: bool = False) -> tuple[str, ...]:

@@ -107,7 +107,8 @@ class DataRecord:
             what = self._by_name(now, prepared) or what
         raise TacitError(
             f"{experiment.data.name} has changed since the run at {str(self.folder.path)!r}: "
-            f"{what}; bring the old data back, or train again into another {argument('out')}."
+            f"{what}; bring the old data back (or the version of tacit, if it is the same data), "
+            f"or train again into another {argument('out')}."
         )
 
     def _by_name(self, now: DataDigest, prepared: Prepared) -> str | None:

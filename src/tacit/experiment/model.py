@@ -16,7 +16,7 @@ import numpy as np
 from tacit.data.load import PLANTED, Data
 from tacit.data.sources import SOURCES
 from tacit.engines.device import one_torch_thread
-from tacit.errors import TacitError, nearest, require_whole, shown
+from tacit.errors import TacitError, nearest, shown, whole
 from tacit.experiment.callbacks import Callbacks
 from tacit.experiment.data_spec import is_stored, write_dataset
 from tacit.experiment.folder import LOCK, RunFolder
@@ -110,7 +110,7 @@ class Model:
 
         if (user is None) == (history is None):
             raise TacitError("Give either user= or history=.")
-        require_whole("k", k)
+        k = whole("k", k)
         if k < 1:
             raise TacitError(f"k is {k}; ask for at least 1 item.")
         if history is not None:

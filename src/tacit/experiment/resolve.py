@@ -16,7 +16,7 @@ from tacit.data.load import Data
 from tacit.data.protocol import PROTOCOLS, Protocol, SplitRule, among_cold_items
 from tacit.data.sources import SOURCES
 from tacit.engines.participation import Participation
-from tacit.errors import TacitError, argument, nearest, several, shown
+from tacit.errors import TacitError, argument, nearest, several, shown, whole
 from tacit.experiment.data_spec import DataSpec
 from tacit.experiment.plugins import plugins_as_released
 from tacit.experiment.spec import Experiment
@@ -137,7 +137,9 @@ def resolve(
         raise TacitError(f"The method is {shown(method)}; give its name, such as 'pfedrec'.")
     if method not in METHODS:
         raise METHODS.unknown(method)
-    plugins, sets = several(plugins), several(sets)
+    plugins, sets = several("plugins", plugins), several("sets", sets)
+    rounds = None if rounds is None else whole("rounds", rounds)
+    seed = whole("seed", seed)
     spec = DataSpec.of(data, columns, min_user, min_rating, core)
     if protocol == "paper":
         plugins = plugins_as_released(method, plugins, spec.name)

@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 
 from tacit.engines.device import one_torch_thread
-from tacit.errors import TacitError, argument
+from tacit.errors import TacitError, argument, whole
 from tacit.evaluation.metrics import metric, parse_metric, summary
 from tacit.evaluation.ranking import rank
 from tacit.experiment.callbacks import Callback, Callbacks, Validation, together
@@ -80,6 +80,7 @@ def run(
     """
     experiment.check()
     require_writable(experiment)
+    threads = whole("threads", threads)
     prepared = prepare(experiment)
     folder = RunFolder(Path(out))
     folder.refuse_another(experiment, resume=resume)

@@ -10,7 +10,7 @@ from tacit.core.method import AnyMethod, Method
 from tacit.core.types import Task
 from tacit.data.protocol import CLEAN, Protocol
 from tacit.engines.participation import Participation
-from tacit.errors import TacitError, require_whole, shown
+from tacit.errors import TacitError, shown, whole
 from tacit.evaluation.metrics import parse_metric
 from tacit.experiment.claims import check_claim
 from tacit.experiment.data_spec import DataSpec
@@ -48,7 +48,7 @@ class Experiment:
     def check(self) -> None:
         """Refuse numbers that make no sense, before anything is read or written."""
         for name, value in (("rounds", self.rounds), ("evaluate_every", self.evaluate_every)):
-            require_whole(name, value)
+            whole(name, value)
             if value < 1:
                 raise TacitError(f"{name} is {shown(value)}; it must be at least 1.")
             if value >= 2**31:
@@ -58,7 +58,7 @@ class Experiment:
             ("protocol.split.seed", self.protocol.split.seed),
             ("protocol.candidate_seed", self.protocol.candidate_seed),
         ):
-            require_whole(name, value)
+            whole(name, value)
             if not 0 <= value < 2**31:
                 raise TacitError(f"{name} is {shown(value)}; it must lie between 0 and 2147483647.")
         self.data.check()

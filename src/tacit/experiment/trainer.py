@@ -99,7 +99,7 @@ class Trainer:
         assert self.algorithm.protection is not None
         asked, found = self.algorithm.protection.request, self.guarantee()
         require_delta(asked.delta, self.train.n_users)
-        most = asked.epsilon * (1 + 1e-6) + 1e-7  # of a tiny epsilon rounding leaves little
+        most = asked.epsilon * (1 + 1e-6) + 1e-12  # of a tiny epsilon rounding leaves little
         if found is None or found.epsilon > most or found.view != asked.view:
             raise TacitError(
                 f"{self.experiment.label} asks for epsilon {asked.epsilon:g}, and that cannot be "

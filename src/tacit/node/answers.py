@@ -96,7 +96,8 @@ class Answers:
             return RunBox(moment.deployment, moment.run, plan)
         if replace(plan, catalogue="") != replace(box.plan, catalogue=""):
             raise NotAnsweredError(
-                "unknown run", "The plan of this run is another than the one it began with."
+                "unknown run",
+                "The plan or the promise of this run is another than the one it began with.",
             )
         return box
 

@@ -462,6 +462,8 @@ def compare(
     >>> table.rows[1].difference.high < 0
     True
     """
+    if isinstance(contenders, str | Path):
+        contenders = [contenders]
     if seeds < 1:
         raise TacitError(f"seeds is {seeds}; run at least 1.")
     zero = np.zeros(1, dtype=np.int64)

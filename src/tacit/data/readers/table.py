@@ -54,6 +54,10 @@ def read_frame(frame: Any, columns: Mapping[str, str] | None, name: str = "frame
         frame = frame.collect()
     labels = _labels(frame)
     chosen = resolve(list(labels), columns or None, name)
+    names = [str(column) for column in getattr(frame, "columns", labels)]
+    for column in chosen.values():
+        if names.count(column) > 1:
+            raise TacitError(f"The frame names column {column!r} twice; rename one of them.")
     # Columns that nobody asked for stay unread: they may hold anything.
     asked = [_series(column, frame[labels[column]]) for column in chosen.values()]
     lengths = {role: len(column) for role, column in zip(chosen, asked, strict=True)}
@@ -71,13 +75,7 @@ def _labels(frame: Any) -> dict[str, Any]:
     # polars and pandas say `columns`, Hugging Face datasets `column_names`, a dictionary its keys.
     for attribute in ("columns", "column_names"):
         if hasattr(frame, attribute):
-            columns = list(getattr(frame, attribute))
-            twice = next((name for name in columns if columns.count(name) > 1), None)
-            if twice is not None:
-                raise TacitError(
-                    f"The frame names column {str(twice)!r} twice; rename one of them."
-                )
-            return {str(column): column for column in columns}
+            return {str(column): column for column in getattr(frame, attribute)}
     if isinstance(frame, Mapping):
         return {str(column): column for column in frame}
     raise TacitError(
