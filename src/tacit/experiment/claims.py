@@ -146,11 +146,9 @@ def chosen_in_sight(experiment: Experiment, algorithm: Algorithm) -> bool:
     >>> [chosen_in_sight(one, one.method.algorithm(Task(1, 1))) for one in found]
     [True, False, False]
     """
-    path = Path(experiment.data.name)  # also files of that name, or in a folder of that name
-    named = {path.stem, path.parent.name, path.name}
-    if path.exists():
-        named |= {*path.resolve().parts, path.resolve().stem}
-    here = {name.lower() for name in named}
+    path = Path(experiment.data.name)  # a name, or a file or folder somewhere below one
+    path = path.resolve() if path.exists() else path
+    here = {name.lower() for name in (*path.parts, path.stem)}
     composed, custom = algorithm.composed, algorithm.custom
     presets = [experiment.preset, *(parse(one)[1].get("preset") for one in experiment.plugins)]
     if "tuned" in presets:
