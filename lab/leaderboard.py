@@ -21,12 +21,15 @@ from typing import Annotated
 import typer
 from pydantic import ValidationError
 
+from tacit.cli import settings as options
 from tacit.cli.main import main
 from tacit.cli.output import say
 from tacit.cli.progress import Bar
 from tacit.cli.settings import ready_to_compute
+from tacit.core.types import Task
 from tacit.data.sources import SOURCES
-from tacit.errors import TacitError
+from tacit.engines.select import require_device, runs_on_gpu
+from tacit.errors import TacitError, nearest
 from tacit.experiment.amounts import seconds_text
 from tacit.experiment.callbacks import Callback
 from tacit.experiment.names import slug
@@ -98,6 +101,8 @@ class Board:
     under_way: int = 0
     skipped: frozenset[str] = frozenset()  # datasets that are shown and not run on
     whole: frozenset[str] = frozenset()  # digests of rows that were published with all their seeds
+    run_only: frozenset[str] = frozenset()  # systems; where there are none, all are run
+    device: str = "cpu"  # where systems run that have an engine there; others stay on the CPU
 
     def trials(self) -> list[Trial]:
         """Every run that can be asked for; why others cannot is in `problems`."""
@@ -111,6 +116,8 @@ class Board:
             if one.protocol.split.is_cold and DATASETS.get(data) is None:
                 self.problems[data, system] = FOR_COLD_ITEMS
                 continue
+            there = runs_on_gpu(one.method.algorithm(Task(n_users=1, n_items=1)))
+            one = replace(one, device=self.device if there else "cpu")
             found += [self._trial(replace(one, seed=seed)) for seed in range(self.seeds)]
         return found
 
@@ -140,7 +147,7 @@ class Board:
             one = trial.experiment
             if trial.finished:
                 self._learn(trial, trial.record.seconds)
-            elif one.data.name not in self.skipped and digest(one) not in self.whole:
+            elif self._wanted(one) and digest(one) not in self.whole:
                 self.missing.append(trial)
         while self.missing or self.under_way:
             if not self.missing:
@@ -152,6 +159,11 @@ class Board:
             if (one.data.name, one.name) not in self.problems:
                 self.under_way += 1
                 yield Job(f"{one.data.name}: {trial.name}", partial(_work, trial, longest))
+
+    def _wanted(self, one: Experiment) -> bool:
+        return one.data.name not in self.skipped and (
+            not self.run_only or one.name in self.run_only
+        )
 
     def absorb(self, job: Job[TrialOutcome], outcome: TrialOutcome) -> None:
         """Keep what a run took, or why there is none."""
@@ -301,14 +313,25 @@ def leaderboard(
         list[str] | None,
         typer.Option(help="Run only on this dataset; give it several times for more."),
     ] = None,
+    system: Annotated[
+        list[str] | None,
+        typer.Option(help="Run only this system; give it several times for more."),
+    ] = None,
+    device: options.Device = None,
 ) -> None:
     """Run what is missing, and write the leaderboard."""
     ready_to_compute()
     for name in dataset or ():
         if name not in DATASETS:
             raise TacitError(f"The leaderboard has no dataset {name!r}; it has {tuple(DATASETS)}.")
-    board, runner = Board(out), Runner(workers, budget * 3600, Bar())
+    for name in system or ():
+        if name not in METHODS:
+            raise TacitError(f"Unknown system {name!r}; {nearest(name, METHODS)}")
+    if device is not None:
+        require_device(device)
+    board, runner = Board(out, device=device or "cpu"), Runner(workers, budget * 3600, Bar())
     board.skipped = frozenset(DATASETS) - frozenset(dataset or DATASETS)
+    board.run_only = frozenset(system or ())
     before = read(PUBLISHED / f"{STEM}.json")
     board.whole = whole_rows(before, board.seeds)
     stopped = runner.run(board.jobs(), board.absorb)

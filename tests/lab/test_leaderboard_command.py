@@ -217,3 +217,16 @@ def test_every_system_of_the_list_has_a_row_or_a_reason() -> None:
         named |= {one.name.split(" (")[0] for one in section.not_run}
         built_in = {name for name in METHODS if METHODS.from_import(name) is None}
         assert named >= built_in, f"{section.dataset}: {sorted(built_in - named)}"
+
+
+def test_one_system_alone_is_run_where_it_can_be() -> None:
+    board = board_in(Path("nowhere"), "sasrec", "ease")
+    board.device, board.run_only = "cuda", frozenset({"sasrec"})
+    where = {trial.experiment.name: trial.experiment.device for trial in board.trials()}
+    assert where == {"sasrec": "cuda", "ease": "cpu"}
+    assert [key.split(",")[0] for key in planned(board)] == ["planted: sasrec"] * 2
+
+
+def test_a_system_that_nobody_knows_is_refused_by_name() -> None:
+    with pytest.raises(TacitError, match="Unknown system 'eas'; did you mean 'ease'"):
+        lab.leaderboard(system=["eas"])

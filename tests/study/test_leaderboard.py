@@ -22,7 +22,14 @@ from tacit.experiment.run import run
 from tacit.experiment.spec import Experiment
 from tacit.study.command import command_of, words_of
 from tacit.study.leaderboard import SORTED_BY, Leaderboard, Measure, collect, leaderboard
-from tacit.study.leaderboard_page import as_page, json_text, markdown, numbers, write_page
+from tacit.study.leaderboard_page import (
+    as_page,
+    json_text,
+    markdown,
+    numbers,
+    time_text,
+    write_page,
+)
 from tacit.study.study import digest
 from tacit.study.verified import run_folders, verify
 
@@ -293,6 +300,15 @@ def test_seeds_are_one_row_with_an_interval_over_people(honest: Path, tmp_path: 
     assert measure.mean == pytest.approx(np.mean(measure.by_seed))
     assert measure.low < measure.mean < measure.high
     assert row.command.startswith("for seed in 0 1; do tacit train fedmf --data planted")
+
+
+def test_seeds_that_ran_on_different_devices_name_both(honest: Path, tmp_path: Path) -> None:
+    other = train(tmp_path / "other", seed=1)
+    settings(other, 'device = "cpu"', 'device = "cuda"')
+    edit(other, lambda record: record.update(device="cuda"))
+    [row] = board_of(honest, other).sections[0].rows
+    assert row.device == "cpu, cuda"
+    assert time_text(row).endswith(" on cpu, cuda")
 
 
 def test_a_system_that_draws_nothing_says_that_its_seeds_are_alike(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ class BoardRow(_Part):
     results: int  # how many of the seeds differ; 1 where nothing in the system is drawn
     metrics: Mapping[str, Measure]
     seconds: float  # of one run, as the runs say
-    device: str
+    device: str  # where they ran; several, where seeds ran on different ones
     bytes_up: int  # of one user, in the whole training
     privacy: str
     epsilon: float | None
@@ -345,7 +345,7 @@ def _row(
         results=len({_places(run) for run in runs}),
         metrics={name: _measure(runs, name) for name in names},
         seconds=float(np.mean([run.record.seconds for run in runs])),
-        device=record.device,
+        device=", ".join(dict.fromkeys(run.record.device for run in runs)),
         bytes_up=max(_bytes_up(run) for run in runs),
         privacy="; ".join(privacy),
         epsilon=record.privacy.epsilon,

@@ -90,6 +90,15 @@ def seeds_text(row: BoardRow) -> str:
     return f"{len(row.seeds)} seeds, {around}"
 
 
+def time_text(row: BoardRow) -> str:
+    """What a run takes, and where it was, if not on a CPU.
+
+    >>> time_text(BoardRow.model_construct(seconds=12.0, device="cuda"))
+    '12.0 s on cuda'
+    """
+    return seconds_text(row.seconds) + (f" on {row.device}" if row.device != "cpu" else "")
+
+
 def overlaps_first(section: Section, row: BoardRow) -> bool:
     """Whether a row other than the first has an interval that reaches that of the first."""
     first = section.rows[0]
@@ -140,7 +149,7 @@ def _section_lines(section: Section) -> list[str]:
             f"{row.system}{' (central)' if row.kind == 'central' else ''}",
             *(measure_text(row.metrics[name]) for name in section.metrics),
             seeds_text(row),
-            seconds_text(row.seconds),
+            time_text(row),
             bytes_text(row.bytes_up),
             row.privacy,
             row.search,
@@ -215,7 +224,7 @@ def _page() -> Template:
         "metric": known(metric_text),
         "whole": known(whole_text),
         "bytes": known(bytes_text),
-        "seconds": known(seconds_text),
+        "time": time_text,
         "seeds": seeds_text,
         "reach": reach,
         "reasons": reasons,
