@@ -29,7 +29,7 @@ from tacit.cli.settings import ready_to_compute
 from tacit.core.types import Task
 from tacit.data.sources import SOURCES
 from tacit.engines.select import require_device, runs_on_gpu
-from tacit.errors import TacitError, nearest
+from tacit.errors import NoRoomError, TacitError, nearest
 from tacit.experiment.amounts import seconds_text
 from tacit.experiment.callbacks import Callback
 from tacit.experiment.names import slug
@@ -62,10 +62,12 @@ FOR_COLD_ITEMS = "it is made for items that nobody has touched"
 
 @dataclass
 class TrialOutcome(JobOutcome):
-    """What a run came to: finished, refused because of a problem, or set aside with a price."""
+    """What a run came to: finished, refused because of a problem, stopped by something that says
+    nothing of the system, or set aside with a price."""
 
     trial: Trial
     problem: str = ""
+    stopped_by: str = ""
     price: float | None = None  # seconds that the whole run may take, where it was set aside
 
 
@@ -169,7 +171,7 @@ class Board:
         """Keep what a run took, or why there is none."""
         self.under_way -= 1
         trial, one = outcome.trial, outcome.trial.experiment
-        said = outcome.problem or ("done" if trial.finished else "stopped")
+        said = outcome.problem or ("done" if trial.finished else outcome.stopped_by or "stopped")
         if outcome.problem:
             self.problems[one.data.name, one.name] = outcome.problem
         elif outcome.price is not None:
@@ -200,6 +202,8 @@ def _work(trial: Trial, longest: float, callback: Callback) -> TrialOutcome:
         return TrialOutcome(trial, price=None if budget_ended else allowance.price)
     except (RunInterruptedError, KeyboardInterrupt):
         return TrialOutcome(trial, interrupted=True)
+    except NoRoomError as error:  # here and now, beside other work
+        return TrialOutcome(trial, stopped_by=str(error))
     except TacitError as error:
         return TrialOutcome(trial, str(error))
     return TrialOutcome(trial)

@@ -19,7 +19,7 @@ from lab.leaderboard import (
     read,
     whole_rows,
 )
-from tacit.errors import TacitError
+from tacit.errors import NoRoomError, TacitError
 from tacit.experiment.callbacks import Callback
 from tacit.methods import METHODS
 from tacit.study.leaderboard import NOT_RUN, SORTED_BY, Leaderboard
@@ -101,6 +101,20 @@ def test_a_run_that_takes_too_long_is_set_aside_and_goes_on(
     for job in jobs:
         board.absorb(job, job.do(Callback()))
     assert all(trial.finished for trial in board.trials())
+
+
+def test_a_machine_without_room_says_nothing_of_a_system(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def no_room(*_: object, **__: object) -> None:
+        raise NoRoomError("The memory of cuda ran out.")
+
+    monkeypatch.setattr(lab, "finish", no_room)
+    board = board_in(tmp_path, "fedmf")
+    fill(board)
+    assert capsys.readouterr().out.count("The memory of cuda ran out.") == 2  # both seeds try
+    [absent] = published(board, NOTHING)[0].sections[0].not_run
+    assert (absent.name, absent.why) == ("fedmf", NOT_RUN)
 
 
 def test_runs_side_by_side_wait_for_one_that_may_be_set_aside(tmp_path: Path) -> None:

@@ -364,6 +364,14 @@ def test_what_is_promised_stands_apart_from_what_is_not(honest: Path, private: P
     assert (protected.delta, protected.view) == (1e-5, "secure_sum")
 
 
+def test_seeds_under_a_guarantee_are_several_releases(private: Path, tmp_path: Path) -> None:
+    alone = board_of(private).sections[0].sentences
+    assert not [said for said in alone if "is that of one run" in said]
+    other = train(tmp_path / "other", plugins=["private:epsilon=8"], seed=1)
+    [said] = [s for s in board_of(private, other).sections[0].sentences if "one run" in s]
+    assert said.startswith("The epsilon of fedmf + private:epsilon=8 is")
+
+
 def test_other_protocols_splits_and_untouched_items_stay_apart(tmp_path: Path) -> None:
     folders = [
         train(tmp_path / "clean", "popularity"),

@@ -7,6 +7,7 @@ read or trained.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -126,6 +127,18 @@ def covers_selection(experiment: Experiment, algorithm: Algorithm) -> bool:
     tried = 1 if algorithm.custom is None else algorithm.custom.method.settings_tried
     protocol = experiment.protocol
     return protocol.select == "last" and protocol.patience is None and tried == 1
+
+
+def several_releases(names: Sequence[str]) -> str:
+    """What seeds of runs with a guarantee spend together: each run is a release of its own.
+
+    >>> several_releases(["a", "b"]).split(".")[0]
+    'The epsilon of a, b is that of one run'
+    """
+    return (
+        f"The epsilon of {', '.join(names)} is that of one run. Every seed looked at the same "
+        "people, so who sees the results of all seeds learns more than that."
+    )
 
 
 def guarantee_of(experiment: Experiment, algorithm: Algorithm, releases: int) -> Guarantee | None:

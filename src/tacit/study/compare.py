@@ -25,6 +25,7 @@ from tacit.evaluation.significance import (
 )
 from tacit.experiment.amounts import DASH, bytes_text, metric_text
 from tacit.experiment.callbacks import Callbacks
+from tacit.experiment.claims import several_releases
 from tacit.experiment.data_record import OLD, prepare_again, require_one_data
 from tacit.experiment.folder import RunFolder
 from tacit.experiment.interpretation import sampled_notes
@@ -225,11 +226,7 @@ def _spending_notes(rows: Sequence[Row]) -> list[str]:
     several = [row for row in rows if len(row.seeds) > 1 and row.privacy != NO_GUARANTEE]
     if not several:
         return []
-    names = ", ".join(row.name for row in several)
-    return [
-        f"The epsilon of {names} is that of one run. Every seed looked at the same people, so who "
-        "sees the results of all seeds learns more than that."
-    ]
+    return [several_releases([row.name for row in several])]
 
 
 def measured(evaluation: Evaluation, names: Sequence[str], ties: Any) -> Values:

@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict
 from tacit.core.types import Task
 from tacit.errors import TacitError
 from tacit.evaluation.significance import Spread, paired_bootstrap, per_user_over_seeds
+from tacit.experiment.claims import several_releases
 from tacit.experiment.names import dataset_name
 from tacit.experiment.resolve import resolve
 from tacit.experiment.spec import Experiment
@@ -127,7 +128,8 @@ class Section(_Part):
 
     @property
     def sentences(self) -> list[str]:
-        """What of the order is not settled, and who stays below those that learn nothing."""
+        """What of the order is not settled, who stays below those that learn nothing, and what an
+        epsilon of several seeds covers."""
         if not self.rows:
             return []
         said, first = [], self.rows[0]
@@ -149,7 +151,8 @@ class Section(_Part):
         below = [row.system for row in self.rows if round(row.value, DIGITS) < popular]
         if below:
             said.append(f"Below popularity: {', '.join(below)}.")
-        return said
+        promised = [r.system for r in self.rows if r.epsilon is not None and len(r.seeds) > 1]
+        return [*said, *([several_releases(promised)] if promised else [])]
 
 
 class Leaderboard(_Part):
