@@ -17,9 +17,9 @@ from scipy.stats import norm as normal
 from torch import Tensor
 
 from tacit.core.algorithm import Algorithm, Bound, ClientData
-from tacit.core.custom import RaggedBatch
 from tacit.core.fit import CompositionError, LeaveOut, Remedy, settings_of
 from tacit.core.method import Method
+from tacit.core.ragged import RaggedBatch
 from tacit.core.types import Initializer, Params, Task
 from tacit.data.protocol import PROTOCOLS
 from tacit.data.sources import SOURCES

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from tacit import streams
 from tacit.compiled import compiled
-from tacit.core.custom import RaggedBatch
+from tacit.core.ragged import RaggedBatch
 from tacit.core.types import draw_parameter
 from tacit.data.batches import Drawing, Samples, draw_epoch
 from tacit.data.views import Lists, TrainView

@@ -11,8 +11,9 @@ from torch import Tensor
 
 from tacit.compiled import compiled
 from tacit.core.algorithm import ClientData
-from tacit.core.custom import CustomMethod, RaggedBatch
+from tacit.core.custom import CustomMethod
 from tacit.core.optim import Adam
+from tacit.core.ragged import RaggedBatch
 from tacit.core.recency import Recency
 from tacit.core.registry import register
 from tacit.core.types import ITEMS, Initializer, Params, Task

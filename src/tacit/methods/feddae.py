@@ -32,8 +32,9 @@ from torch.func import grad
 
 from tacit.core.algorithm import ClientData
 from tacit.core.capabilities import written_step
-from tacit.core.custom import CustomMethod, RaggedBatch
+from tacit.core.custom import CustomMethod
 from tacit.core.optim import Adam, Optimiser, adam_step, with_adam_state, without_optimizer_state
+from tacit.core.ragged import RaggedBatch
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
 from tacit.data.views import Lists

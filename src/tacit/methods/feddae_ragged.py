@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from tacit.compiled import compiled
-from tacit.core.custom import RaggedBatch
 from tacit.core.optim import WrittenStep
+from tacit.core.ragged import RaggedBatch
 from tacit.core.types import Params
 from tacit.data.views import Lists
 from tacit.methods.feddae_model import kept

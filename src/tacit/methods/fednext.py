@@ -44,7 +44,8 @@ from torch import Tensor
 
 from tacit import streams
 from tacit.core.algorithm import Bound, ClientData
-from tacit.core.custom import CustomMethod, RaggedBatch, carried_over, without_meaning
+from tacit.core.custom import CustomMethod, carried_over, without_meaning
+from tacit.core.ragged import RaggedBatch
 from tacit.core.recency import Recency
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task

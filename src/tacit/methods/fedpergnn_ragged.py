@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.func import vjp
 
 from tacit.compiled import compiled
-from tacit.core.custom import RaggedBatch
+from tacit.core.ragged import RaggedBatch
 from tacit.core.types import Params
 from tacit.data.views import Lists
 from tacit.methods.fedpergnn_model import LEAK, joined

@@ -11,8 +11,8 @@ from torch import Tensor
 from torch.func import vjp
 
 from tacit.compiled import compiled
-from tacit.core.custom import RaggedBatch
 from tacit.core.optim import ADAM_STATE, Adam
+from tacit.core.ragged import RaggedBatch
 from tacit.core.types import Params
 
 # Compiled loops of MetaMF over the samples of many clients, and its server's step.

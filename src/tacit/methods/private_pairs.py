@@ -34,7 +34,7 @@ from torch import Tensor
 
 from tacit.compiled import compiled
 from tacit.core.algorithm import Bound, ClientData
-from tacit.core.custom import RaggedBatch
+from tacit.core.ragged import RaggedBatch
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
 from tacit.data.views import Lists
