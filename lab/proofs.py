@@ -3,8 +3,8 @@
 A reason names a run and what that run says. The run is a line of docs/results/reasons.json, which
 `python -m lab.reasons` writes, or a finished cell of a results file. A reason whose run is not
 there, is of other data or says something else is refused wherever a table is written. By which
-metrics a run shows anything is told by its numbers: where it is not nearer to the published value
-by more than the cell's seeds differ, the cell stays unexplained.
+metrics a run shows anything is told by its numbers: where it does not take away half of the
+distance to the published value, and more than the cell's seeds differ, the cell stays unexplained.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from tacit.evaluation.significance import Spread
 PUBLISHED = Path(__file__).parents[1] / "docs" / "results"
 FILE = "reasons.json"
 NEAR = 0.15  # of the published value
+GAIN = 0.5  # of a cell's distance from it: what a run takes away that shows anything
 UNEXPLAINED = "unexplained"
 
 
@@ -130,15 +131,17 @@ class Distance(NamedTuple):
         return abs(value - self.published.mean)
 
     def said_by(self, value: float) -> Literal["explains", "in part"] | None:
-        """What a run with this value says of the cell. It must be nearer to the published value by
-        more than seeds differ, else it says nothing. It explains the cell where it is within 15 %
-        of that value, and in part where it is not.
+        """What a run with this value says of the cell. It must take away at least half of the
+        distance to the published value, and more of it than seeds differ, else it says nothing. It
+        explains the cell where it is within 15 % of that value, and in part where it is not.
 
         >>> far = Distance(20.0, Published(40.0), 1.0, deviation=2.0)
-        >>> far.said_by(39.0), far.said_by(30.0), far.said_by(22.0), far.said_by(19.0)
+        >>> far.said_by(39.0), far.said_by(30.0), far.said_by(29.0), far.said_by(19.0)
         ('explains', 'in part', None, None)
+        >>> far._replace(deviation=12.0).said_by(30.0)  # seeds differ by more
         """
-        if self.of(self.mean) - self.of(value) <= self.deviation:
+        distance, gain = self.of(self.mean), self.of(self.mean) - self.of(value)
+        if gain <= self.deviation or gain < GAIN * distance:
             return None
         return "explains" if self._replace(mean=value).near else "in part"
 
@@ -158,8 +161,8 @@ def why(
 ) -> str | None:
     """Why a cell is far from the published value, with the run's number; None where it is near.
 
-    A run that is nearer to the published value, yet not within 15 % of it, explains the cell in
-    part. `brief` leaves out the words, which stand above.
+    A run that takes away half of the distance to the published value, yet is not within 15 % of
+    it, explains the cell in part. `brief` leaves out the words, which stand above.
     """
     table, found = place.table, distance(results, place, metric)
     if found is None or not found.far:

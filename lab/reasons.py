@@ -178,8 +178,9 @@ def as_markdown(proofs: Proofs) -> str:
         "# Runs that were made to explain cells far from the published value\n\n"
         "Written by `python -m lab.reasons`. Each run has the setting that was chosen for its "
         "cell, seed 0, and differs by the change alone. `explains`: within 15 % of the published "
-        "value. `in part`: nearer to it than the cell's mean, by more than seeds differ. Numbers "
-        "are percent.\n\n"
+        "value. `in part`: not, but half of the cell's distance from it is gone. Either must be "
+        "nearer to it by half of that distance, and by more than seeds differ. Numbers are "
+        "percent.\n\n"
         f"{table_in_markdown(heading, lines)}\n\n## Commands\n\n" + "\n".join(commands)
     )
 

@@ -90,8 +90,9 @@ def _rules(table: Table) -> Iterable[str]:
         yield (
             f"A cell more than {table.tolerance:g} points or 15 % from the published value names, "
             "in the last column, the run that shows why, with that run's number, or says "
-            f"{UNEXPLAINED!r}. A run shows something where it is nearer to the published value by "
-            "more than seeds differ; `in part`: it is not within 15 % of the published value. "
+            f"{UNEXPLAINED!r}. A run shows something where half of the distance to the published "
+            "value is gone, and more than seeds differ; `in part`: it is not within 15 % of the "
+            "published value. "
             "docs/results/reasons.md has the runs."
         )
     yield (

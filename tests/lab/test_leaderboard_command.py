@@ -188,7 +188,7 @@ def test_a_dataset_without_a_run_says_so(tmp_path: Path) -> None:
     found, _ = published(board_in(tmp_path, "popularity"), NOTHING)
     [section] = found.sections
     assert section.rows == ()
-    assert f"- {NOT_RUN}: popularity" in markdown(found)
+    assert f"- popularity: {NOT_RUN}" in markdown(found)
 
 
 def test_a_damaged_file_is_said(tmp_path: Path) -> None:

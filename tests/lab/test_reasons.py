@@ -138,18 +138,29 @@ def test_a_run_that_is_no_nearer_to_print_explains_nothing(tmp_path: Path) -> No
     assert unexplained(table, far, proofs) == ["fedmf | planted | paper: full NDCG@10"]
 
 
+def test_a_run_that_takes_away_less_than_half_of_the_distance_explains_nothing(
+    tmp_path: Path,
+) -> None:
+    table, far = replace(FEW, reasons=(REASON,)), results_of(FEW, 50.0, 20.0)
+    hit, gain = written(table, far, proofs_of(tmp_path, more=made_up(79.5, 29.0)), tmp_path)
+    assert hit.endswith(": 79.50 |")
+    assert gain.endswith(
+        "| pfedrec: unexplained |"
+    )  # 9 of 20 points, though one seed has no spread
+
+
 def test_a_run_that_is_nearer_by_less_than_seeds_differ_explains_nothing(tmp_path: Path) -> None:
     table, results = replace(FEW, reasons=(REASON,)), results_of(FEW, 69.5, 20.0)
-    results.cells[PLACE.cell(1)] = made_up(60.5, 20.0, seed=1)  # 65 ± 6.36
-    because = replace(REASON.because, value=71.0)
+    results.cells[PLACE.cell(1)] = made_up(40.5, 20.0, seed=1)  # 55 ± 20.5, and 80 is printed
+    because = replace(REASON.because, value=74.0)
     table = replace(table, reasons=(replace(REASON, because=because),))
-    proofs = proofs_of(tmp_path, more=made_up(71.0, 30.0))
+    proofs = proofs_of(tmp_path, more=made_up(74.0, 30.0))
     hit, _ = written(table, results, proofs, tmp_path)
     assert hit.endswith("| pfedrec: unexplained |")
-    because = replace(because, value=72.0)
+    because = replace(because, value=76.0)
     table = replace(table, reasons=(replace(REASON, because=because),))
-    hit, _ = written(table, results, proofs_of(tmp_path, more=made_up(72.0, 30.0)), tmp_path)
-    assert hit.endswith("(run `more`): 72.00 |")
+    hit, _ = written(table, results, proofs_of(tmp_path, more=made_up(76.0, 30.0)), tmp_path)
+    assert hit.endswith("(run `more`): 76.00 |")
 
 
 @pytest.mark.parametrize(

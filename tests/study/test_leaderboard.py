@@ -17,6 +17,7 @@ import pytest
 from tacit.cli.settings import experiment_of
 from tacit.errors import TacitError
 from tacit.experiment.folder import RunFolder
+from tacit.experiment.record import RunRecord
 from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
 from tacit.experiment.spec import Experiment
@@ -400,9 +401,13 @@ def test_rows_are_sorted_and_ties_and_overlaps_are_said(tmp_path: Path) -> None:
     assert section.rows[1].value == section.reference["popularity"][SORTED_BY]
     told = " ".join(section.sentences)
     assert "Tied in NDCG@10 at place 2: fedpop, popularity." in told
-    assert "Below popularity: random." in told
-    first, popular = section.rows[0], section.rows[2]
+    first, popular, last = section.rows[0], section.rows[2], section.rows[3]
     value = popular.metrics[SORTED_BY]
+    for high, said in ((value.mean - 1e-3, ""), (value.mean, ", with an interval that reaches it")):
+        other = last.metrics[SORTED_BY].model_copy(update={"high": high})
+        below = last.model_copy(update={"metrics": {**last.metrics, SORTED_BY: other}})
+        told = section.model_copy(update={"rows": (first, below)}).sentences
+        assert told[-1] == f"Below popularity{said}: random."
     added = value.model_copy(update={"mean": float(np.nextafter(value.mean, 0.0))})
     other = popular.model_copy(update={"metrics": {**popular.metrics, SORTED_BY: added}})
     pairs = section.model_copy(update={"rows": (first, first, popular, other)})
@@ -416,6 +421,19 @@ def test_rows_are_sorted_and_ties_and_overlaps_are_said(tmp_path: Path) -> None:
     assert not far.overlaps(near)
     assert far.overlaps(close)
     assert close.overlaps(far)
+
+
+def test_test_items_in_nobodys_train_part_are_counted_where_they_are_many(tmp_path: Path) -> None:
+    [section] = board_of(*(train(tmp_path / n, n) for n in ("unseen_first", "random"))).sections
+    first = RunRecord.of_json((tmp_path / "random" / "run.json").read_bytes())
+    assert section.unseen == first.breakdown.unseen.users
+    many = section.model_copy(update={"unseen": section.users // 2})
+    [said] = [one for one in many.sentences if "nobody's train part" in one]
+    below = [row for row in section.rows if row.system == "random"]
+    above = section.rows[0].system == "unseen_first" and len(below) == 1
+    assert said.endswith(f"knows nothing else, is above {int(above)} rows.")
+    few = section.model_copy(update={"unseen": int(section.users * 0.04)})
+    assert not [one for one in few.sentences if "nobody's train part" in one]
 
 
 # Commands that run a row again.

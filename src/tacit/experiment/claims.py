@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tacit.core.algorithm import Algorithm, Exchange
 from tacit.core.fit import CompositionError, LeaveOut, Use
+from tacit.methods import METHODS
 from tacit.plugins.entry import parse
 from tacit.privacy.guarantee import Guarantee
 
@@ -154,10 +155,11 @@ def chosen_in_sight(experiment: Experiment, algorithm: Algorithm) -> bool:
 
     >>> from tacit.core.types import Task
     >>> from tacit.experiment.resolve import resolve
-    >>> asked = [("fedease", "ml-1m"), ("fedease", "planted"), ("fedmf", "ml-1m")]
+    >>> asked = [("fedease", "ml-1m"), ("fedease", "planted"), ("fedmf", "ml-1m"),
+    ...          ("fedncf", "ml-100k"), ("fedncf", "ml-1m")]
     >>> found = [resolve(name, data=data, plugins=["private"]) for name, data in asked]
     >>> [chosen_in_sight(one, one.method.algorithm(Task(1, 1))) for one in found]
-    [True, False, False]
+    [True, False, False, True, False]
     """
     path = Path(experiment.data.name)  # a name, or a file or folder somewhere below one
     path = path.resolve() if path.exists() else path
@@ -168,7 +170,10 @@ def chosen_in_sight(experiment: Experiment, algorithm: Algorithm) -> bool:
         generates = composed is not None and composed.cold is not None
         if not here.isdisjoint(COLD_TUNED_ON if generates else TUNED_ON):
             return True
-    return custom is not None and not here.isdisjoint(custom.method.chosen_on)
+    if custom is not None and not here.isdisjoint(custom.method.chosen_on):
+        return True
+    ours = METHODS[experiment.name].chosen if experiment.name in METHODS else {}
+    return experiment.preset in ours and not here.isdisjoint(ours[experiment.preset].datasets)
 
 
 def assumptions(guarantee: Guarantee | None, in_sight: bool = False) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
 from tacit.memory import require_memory
 from tacit.methods.counts_first import COUNTS
-from tacit.methods.entry import METHODS, Entry
+from tacit.methods.entry import METHODS, Chosen, Entry
 from tacit.methods.item_to_item import (
     ItemToItem,
     Scaling,
@@ -500,4 +500,5 @@ METHODS["fedspectral"] = Entry(
     build=FedSpectral,
     summary="ours: singular directions by federated subspace iteration",
     rounds=10,
+    chosen={"paper": Chosen(("ml-100k",), tried=3)},
 )

@@ -34,7 +34,7 @@ from tacit.core.types import ITEMS, Initializer, Params, Task
 from tacit.data.dataset import Modalities
 from tacit.errors import TacitError, shown
 from tacit.methods.counts_first import COUNTS, ITEM_WEIGHT, CountsFirst, scaled
-from tacit.methods.entry import METHODS, Entry
+from tacit.methods.entry import METHODS, Chosen, Entry
 from tacit.parts.cold.features import Features
 from tacit.privacy.shrinkage import symmetric, without_negative_directions
 
@@ -245,4 +245,5 @@ METHODS["dpals"] = Entry(
     summary="alternating least squares from noisy sums, for claims of privacy",
     rounds=DpAls().max_rounds or 1,
     presets={"paper": {}, "content": {"content": Features(), "background": 0.3}},
+    chosen={"paper": Chosen(("ml-100k", "ml-1m", "amazon-video", "citeulike-a"))},
 )

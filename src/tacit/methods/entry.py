@@ -15,13 +15,36 @@ from tacit.names import Names
 
 
 @dataclass(frozen=True)
+class Chosen:
+    """On which data we chose settings that no paper prints; how many were tried there, where that
+    was counted; and whether somebody looked at test values meanwhile.
+
+    >>> Chosen(("ml-100k",), tried=9, test_seen=True).text
+    'about 9 tried before on ml-100k, with test values in sight'
+    >>> Chosen(("ml-100k", "ml-1m")).text
+    'some tried before on ml-100k, ml-1m'
+    """
+
+    datasets: tuple[str, ...]
+    tried: int | None = None
+    test_seen: bool = False
+
+    @property
+    def text(self) -> str:
+        many = "some" if self.tried is None else f"about {self.tried}"
+        seen = ", with test values in sight" if self.test_seen else ""
+        return f"{many} tried before on {', '.join(self.datasets)}{seen}"
+
+
+@dataclass(frozen=True)
 class Entry:
     """One row of the dictionary of methods.
 
     `presets` hold hyper-parameters by name ("paper", "released", "tuned"), as arguments of `build`;
     `rounds` is how long the paper trains. `protocol` names the protocol of the method's paper, or
     "clean" where there is none. `split` is how data is split for it unless somebody says; None: as
-    the protocol says, or by items where the method has a generator of rows.
+    the protocol says, or by items where the method has a generator of rows. `chosen` says of a
+    preset on which data its settings were chosen, where that was ours and not a paper's.
     """
 
     build: Callable[..., Method | CentralMethod | CustomMethod | TrainedCentralMethod]
@@ -30,6 +53,7 @@ class Entry:
     protocol: str = "clean"
     presets: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: {"paper": {}})
     split: str | None = None
+    chosen: Mapping[str, Chosen] = field(default_factory=dict)  # by preset
 
     def method(
         self, preset: str = "paper"

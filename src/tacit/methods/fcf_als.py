@@ -20,7 +20,7 @@ from tacit.core.types import ITEMS, Initializer, Params, Task
 from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
 from tacit.errors import TacitError
-from tacit.methods.entry import METHODS, Entry
+from tacit.methods.entry import METHODS, Chosen, Entry
 from tacit.privacy.guarantee import PrivacyRequest
 
 # FCF's least squares for all clients at once.
@@ -234,5 +234,8 @@ def _times(item_ID: Tensor, data: ClientData) -> Tensor:
 
 
 METHODS["fcf_als"] = Entry(
-    build=FcfAls, summary="implicit ALS: clients solve, the server steps on items", rounds=100
+    build=FcfAls,
+    summary="implicit ALS: clients solve, the server steps on items",
+    rounds=100,
+    chosen={"paper": Chosen(("ml-100k",), tried=5)},
 )

@@ -38,7 +38,7 @@ from tacit.core.ragged import RaggedBatch
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
 from tacit.data.views import Lists
-from tacit.methods.entry import METHODS, Entry
+from tacit.methods.entry import METHODS, Chosen, Entry
 from tacit.methods.feddae_model import decode, distinct, divergence, encode
 from tacit.methods.feddae_ragged import (
     OWN_ROWS,
@@ -255,4 +255,5 @@ METHODS["feddae"] = Entry(
     rounds=100,
     protocol="clean",
     presets={"paper": {}, "faster": {"server": Adam(rate=0.01, weight_decay=1e-8)}},
+    chosen={"faster": Chosen(("ml-100k",), tried=2)},
 )

@@ -54,7 +54,7 @@ from tacit.data.views import Lists
 from tacit.errors import TacitError, shown
 from tacit.memory import require_memory
 from tacit.methods.counts_first import SEEN
-from tacit.methods.entry import METHODS, Entry
+from tacit.methods.entry import METHODS, Chosen, Entry
 from tacit.methods.fednext_ragged import (
     BOTH,
     NEXT,
@@ -506,4 +506,5 @@ METHODS["fednext"] = Entry(
     summary="ours: next items from sums over ordered histories",
     rounds=max(FedNext(**preset).max_rounds or 1 for preset in PRESETS.values()),
     presets=PRESETS,
+    chosen={"paper": Chosen(("ml-100k", "ml-1m", "amazon-video-10", "amazon-video"))},
 )

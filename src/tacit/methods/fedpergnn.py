@@ -43,7 +43,7 @@ from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
 from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
-from tacit.methods.entry import METHODS, Entry
+from tacit.methods.entry import METHODS, Chosen, Entry
 from tacit.methods.fedpergnn_model import logits, network, person
 from tacit.methods.fedpergnn_ragged import claimed_slots, matches, ragged_scores, slopes
 from tacit.parts.objectives import BinaryCrossEntropy
@@ -245,4 +245,5 @@ METHODS["fedpergnn"] = Entry(
     rounds=100,
     protocol="pfedrec",
     presets={"paper": {}, "released": {"negatives": False, "hidden": 0}},
+    chosen={"paper": Chosen(("ml-100k",), tried=3)},
 )

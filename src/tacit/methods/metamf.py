@@ -38,7 +38,7 @@ from tacit.core.registry import register
 from tacit.core.types import Initializer, Params, Task
 from tacit.data.sampling import Sampling
 from tacit.data.views import Lists
-from tacit.methods.entry import METHODS, Entry
+from tacit.methods.entry import METHODS, Chosen, Entry
 from tacit.methods.metamf_ragged import adam_in_place, ragged_logits, ragged_slopes
 from tacit.parts.objectives import BinaryCrossEntropy
 from tacit.privacy.guarantee import PrivacyRequest
@@ -232,4 +232,5 @@ METHODS["metamf"] = Entry(
     summary="the server generates each user's item table and predictor",
     rounds=100,
     protocol="pfedrec",
+    chosen={"paper": Chosen(("ml-100k",), tried=3)},
 )

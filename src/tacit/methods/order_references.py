@@ -17,7 +17,7 @@ from tacit.core.registry import register
 from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
 from tacit.memory import require_memory
-from tacit.methods.entry import METHODS, Entry
+from tacit.methods.entry import METHODS, Chosen, Entry
 from tacit.methods.item_to_item import ItemToItem, require_grid
 
 # A first-order Markov chain: what comes next is counted for the last item, and nothing else of a
@@ -276,4 +276,5 @@ METHODS["slist"] = Entry(
     build=Slist,
     summary="central baseline with order: SLIST, similarity and transition, closed form",
     rounds=Slist().settings,
+    chosen={"paper": Chosen(("ml-100k",))},
 )

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
 
 from tacit.core.types import Task
 from tacit.errors import TacitError
@@ -33,6 +33,7 @@ METRICS = (SORTED_BY, "HR@10")
 COLD_METRICS = (*METRICS, "Recall@20")  # by which papers on untouched items are read
 EXPERIMENTS = "experiments"  # the folder of experiments that no flags lead to
 NOT_RUN = "not run yet"
+MANY_UNSEEN = 0.05  # of all people: test items in nobody's train part are then worth a sentence
 DIGITS = 12  # in which equal numbers are equal, in whatever order they were added up
 
 
@@ -104,6 +105,8 @@ class Section(_Part):
     cold: bool
     users: int  # who are ranked for
     items: int
+    # of them, whose test item is in nobody's train part; None where nobody has counted
+    unseen: int | None = Field(default=None, exclude_if=lambda unseen: unseen is None)
     data: str  # a digest of interactions and split
     reference: Mapping[str, Mapping[str, float]]  # popularity and chance, by metric
     rows: tuple[BoardRow, ...]
@@ -148,11 +151,32 @@ class Section(_Part):
             tied = ", ".join(row.system for row, its in placed if its == place)
             said.append(f"Tied in {SORTED_BY} at place {place.rstrip('=')}: {tied}.")
         popular = round(self.reference["popularity"][SORTED_BY], DIGITS)
-        below = [row.system for row in self.rows if round(row.value, DIGITS) < popular]
-        if below:
-            said.append(f"Below popularity: {', '.join(below)}.")
+        below = [row for row in self.rows if round(row.value, DIGITS) < popular]
+        clear = [r.system for r in below if round(r.metrics[SORTED_BY].high, DIGITS) < popular]
+        reach = [row.system for row in below if row.system not in clear]
+        if clear:
+            said.append(f"Below popularity: {', '.join(clear)}.")
+        if reach:
+            said.append(f"Below popularity, with an interval that reaches it: {', '.join(reach)}.")
+        said += self._of_unseen()
         promised = [r.system for r in self.rows if r.epsilon is not None and len(r.seeds) > 1]
         return [*said, *([several_releases(promised)] if promised else [])]
+
+    def _of_unseen(self) -> list[str]:
+        """How many people have a test item that is in nobody's train part, where that is many."""
+        if self.cold or self.unseen is None or self.unseen < MANY_UNSEEN * self.users:
+            return []
+        said = (
+            f"The test items of {self.unseen} of {self.users} people are in nobody's train part, "
+            "so a system gains by ranking such items first"
+        )
+        [*first] = [row for row in self.rows if row.system == "unseen_first"]
+        if not first:
+            return [f"{said}."]
+        below = sum(row.value < first[0].value for row in self.rows)
+        return [
+            f"{said}; unseen_first, which does that and knows nothing else, is above {below} rows."
+        ]
 
 
 class Leaderboard(_Part):
@@ -307,6 +331,7 @@ def _section(
         cold=cold,
         users=first.counts.evaluated_users,
         items=first.counts.items,
+        unseen=first.breakdown.unseen.users,
         data=first.data.split[:12],
         reference=reference,
         rows=tuple(rows),

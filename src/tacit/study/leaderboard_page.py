@@ -13,6 +13,7 @@ from tacit.experiment.report import known, page_environment
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import document
 from tacit.files import write_text
+from tacit.methods import METHODS
 from tacit.study.leaderboard import SORTED_BY, BoardRow, Leaderboard, Measure, NotRanked, Section
 from tacit.study.writer import as_csv, as_markdown
 
@@ -22,10 +23,15 @@ HOW_TO_READ = (
     "Protocol clean, full ranking: a test item stands among all items that the person had not "
     "touched.",
     "A number is the mean over seeds; beside it stands its 95 % interval over people, who are "
-    "drawn again with replacement. ± is the standard deviation over seeds.",
+    "drawn again with replacement; that seeds differ is not in it. ± is the standard deviation "
+    "over seeds.",
     "Bytes up are what one person sends in the whole training; a central system takes the history "
-    "itself. Seconds are those of one run, on the machine where it ran.",
-    "Settings tried are those among which validation chose; no test value chooses anything here.",
+    "itself.",
+    "Seconds are those of a clock in one run, with all settings of a grid of its own. Rows ran on "
+    "different machines, some of them busy: compare orders of magnitude.",
+    "Settings tried are those among which validation chose for this page; no test value chose any. "
+    "A row with 1 has the settings of its preset, and nobody tuned them to this data for the page. "
+    "Where settings of a preset were chosen on data before, the row says so.",
 )
 COLD_TITLE = "Items that nobody has touched"
 COLD_WORDS = (
@@ -99,6 +105,16 @@ def time_text(row: BoardRow) -> str:
     return seconds_text(row.seconds) + (f" on {row.device}" if row.device != "cpu" else "")
 
 
+def search_text(row: BoardRow) -> str:
+    """Settings tried for the page, and those that we had tried before for its preset.
+
+    >>> search_text(BoardRow.model_construct(system="fedrecon", preset="paper", search="1"))
+    '1; about 12 tried before on ml-100k'
+    """
+    before = METHODS[row.system].chosen.get(row.preset) if row.system in METHODS else None
+    return row.search if before is None else f"{row.search}; {before.text}"
+
+
 def overlaps_first(section: Section, row: BoardRow) -> bool:
     """Whether a row other than the first has an interval that reaches that of the first."""
     first = section.rows[0]
@@ -152,7 +168,7 @@ def _section_lines(section: Section) -> list[str]:
             time_text(row),
             bytes_text(row.bytes_up),
             row.privacy,
-            row.search,
+            search_text(row),
             f"`{row.command}`",
         ]
         for place, row in zip(section.places, section.rows, strict=True)
@@ -160,10 +176,13 @@ def _section_lines(section: Section) -> list[str]:
     for name, values in section.reference.items():
         shown = [metric_text(values[metric]) for metric in section.metrics]
         body.append([DASH, f"*{name}* (reference)", *shown, *[DASH] * 6])
-    absent = [f"{why}: {', '.join(names)}" for why, names in reasons(section.not_run).items()]
+    absent = [f"{', '.join(names)}: {why}" for why, names in reasons(section.not_run).items()]
     unchecked = dict.fromkeys(note for row in section.rows for note in row.unchecked)
     told = [*section.sentences, *section.cautions, *unchecked, *absent]
-    counted = f"{whole_text(section.users)} people, {whole_text(section.items)} items"
+    counted = (
+        f"{whole_text(section.users)} people, {whole_text(section.items)} items, "
+        f"{len(section.rows)} systems"
+    )
     legend = "≈: the interval reaches that of the first row." if len(section.rows) > 1 else ""
     facts = f"Split {section.split}, {counted}. {legend}".rstrip()
     table = [facts, "", as_markdown(heading, body), ""] if section.rows else []
@@ -225,6 +244,7 @@ def _page() -> Template:
         "whole": known(whole_text),
         "bytes": known(bytes_text),
         "time": time_text,
+        "search": search_text,
         "seeds": seeds_text,
         "reach": reach,
         "reasons": reasons,
