@@ -278,13 +278,13 @@ class Filling:
                 self.results.choices[place.key] = known[place.digest]
 
     def _take_cells(self) -> None:
-        """Finished cells of other tables that are the runs which places of this one ask for."""
+        """Finished cells of other tables that are the runs which places of this one ask for; no
+        seed beyond those asked for, so that rows of a table keep equally many."""
         cells = [cell for one in self.others for cell in one.done]
         known = {_digest_of(cell.folder): cell for cell in cells}
-        most = max([self.seeds, *(cell.seed + 1 for cell in cells)])
         for place in self.table.places:
             setting = None if place.problem else self.results.setting_of(place)
-            for seed in place.seeds(most) if setting is not None else ():
+            for seed in place.seeds(self.seeds) if setting is not None else ():
                 assert setting is not None
                 folder = place.folder(place.experiment(setting, seed))
                 cell = known.get(_digest_of(folder))

@@ -100,6 +100,9 @@ def _rules(table: Table) -> Iterable[str]:
         "validation with seed 0, in a search that never ranks the test part; only then is the cell "
         "run. The round is chosen on validation as well. What was chosen stands below."
     )
+    free = [row.name for row in table.rows if row.free]
+    if free:
+        yield f"Outside of this, with one setting and no search: {', '.join(free)}."
     lengths = {(row.rounds, row.search_rounds) for row in table.rows if not row.free}
     for length in sorted(lengths):
         names = [row.name for row in table.rows if (row.rounds, row.search_rounds) == length]

@@ -360,3 +360,13 @@ def test_a_cell_that_another_table_has_published_is_not_run_again(
     more = replace(beside, name="more", metrics=(("full", "HR@10"), ("full", "NDCG@10")))
     filling(more, tmp_path / "more", docs, seeds=1).fill()  # shows what nobody has kept
     assert runs(tmp_path / "more") == ["clean-seed0"]
+
+
+def test_no_more_seeds_of_another_table_are_taken_than_are_asked_for(
+    docs: Path, tmp_path: Path
+) -> None:
+    filling(FEW, tmp_path / "two", docs, seeds=2).fill()
+    beside = replace(FEW, name="beside", rows=(replace(FEDMF, name="other"),), against=None)
+    results = filling(beside, tmp_path / "beside", docs, seeds=1).fill()
+    assert {cell.seed for cell in Results.read("few", docs / "table-few.json").done} == {0, 1}
+    assert {cell.seed for cell in results.done} == {0}
