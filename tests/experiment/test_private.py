@@ -154,6 +154,18 @@ def test_links_by_hand_are_accounted_for(
     assert "the choice on validation is not covered" in record.privacy.text
 
 
+@pytest.mark.parametrize("name", [name for name in METHODS if METHODS[name].chosen])
+def test_settings_that_we_chose_have_seen_the_data_they_were_chosen_on(name: str) -> None:
+    entry = METHODS[name]
+    for preset, chosen in entry.chosen.items():
+        assert preset in entry.presets
+        assert set(chosen.datasets) <= set(SOURCES)
+        one = resolve(name, preset=preset, data=chosen.datasets[0])
+        assert chosen_in_sight(one, one.method.algorithm(Task(1, 1)))
+        elsewhere = resolve(name, preset=preset, data="planted")
+        assert not chosen_in_sight(elsewhere, elsewhere.method.algorithm(Task(1, 1)))
+
+
 def test_a_preset_that_was_tuned_on_data_has_seen_it() -> None:
     for data, seen in (("ml-100k", True), ("ml-1m", False)):
         tuned = resolve("fedmf", preset="tuned", data=data, plugins=["private"])

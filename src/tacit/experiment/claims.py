@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tacit.core.algorithm import Algorithm, Exchange
 from tacit.core.fit import CompositionError, LeaveOut, Use
 from tacit.methods import METHODS
+from tacit.plugins.cold import TUNED_ON as COLD_TUNED_ON
 from tacit.plugins.entry import parse
 from tacit.privacy.guarantee import Guarantee
 
@@ -25,10 +26,6 @@ LONGEST_WAIT = 100_000  # rounds in which a first release is looked for
 
 UNCOVERED = Use("leave the choice uncovered", "privacy.selection", "uncovered")
 DROP = LeaveOut(("private",))
-
-# Where the presets `tuned` were chosen: docs/results/tuning.md; of generators docs/coldstart.md.
-TUNED_ON = ("ml-100k",)
-COLD_TUNED_ON = ("ml-100k", "ml-1m", "lastfm-2k", "citeulike-a")
 
 # Where settings come from. No program can see who looked at what, but this much is known of ours.
 OUT_OF_SIGHT = (
@@ -164,16 +161,13 @@ def chosen_in_sight(experiment: Experiment, algorithm: Algorithm) -> bool:
     path = Path(experiment.data.name)  # a name, or a file or folder somewhere below one
     path = path.resolve() if path.exists() else path
     here = {name.lower() for name in (*path.parts, path.stem)}
-    composed, custom = algorithm.composed, algorithm.custom
-    presets = [experiment.preset, *(parse(one)[1].get("preset") for one in experiment.plugins)]
-    if "tuned" in presets:
-        generates = composed is not None and composed.cold is not None
-        if not here.isdisjoint(COLD_TUNED_ON if generates else TUNED_ON):
-            return True
-    if custom is not None and not here.isdisjoint(custom.method.chosen_on):
-        return True
+    seen = set() if algorithm.custom is None else set(algorithm.custom.method.chosen_on)
     ours = METHODS[experiment.name].chosen if experiment.name in METHODS else {}
-    return experiment.preset in ours and not here.isdisjoint(ours[experiment.preset].datasets)
+    if experiment.preset in ours:
+        seen.update(ours[experiment.preset].datasets)
+    if "tuned" in [parse(one)[1].get("preset") for one in experiment.plugins]:
+        seen.update(COLD_TUNED_ON)
+    return not here.isdisjoint(seen)
 
 
 def assumptions(guarantee: Guarantee | None, in_sight: bool = False) -> tuple[str, ...]:

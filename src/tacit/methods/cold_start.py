@@ -8,7 +8,7 @@ from typing import Literal
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
 from tacit.data.sampling import Sampling
-from tacit.methods.entry import METHODS, Entry
+from tacit.methods.entry import METHODS, Chosen, Entry
 from tacit.methods.pfedrec import pfedrec
 from tacit.parts.backbones import SharedMlp
 from tacit.parts.local import Joint
@@ -114,6 +114,7 @@ METHODS["mdifffr"] = Entry(
         "released": {"generator": "released"},
         "tuned": {"generator": "tuned"},
     },
+    chosen={"tuned": Chosen(cold.TUNED_ON)},
 )
 
 METHODS["light_mdifffr"] = Entry(
@@ -126,4 +127,5 @@ METHODS["light_mdifffr"] = Entry(
         "released": {"every": 2, "generator": "released"},
         "tuned": {"every": 2, "generator": "tuned"},
     },
+    chosen={"tuned": Chosen(cold.TUNED_ON)},
 )

@@ -19,7 +19,7 @@ from typing import Literal
 from tacit.core.method import Method
 from tacit.core.optim import Sgd
 from tacit.data.sampling import Sampling
-from tacit.methods.entry import METHODS, Entry
+from tacit.methods.entry import METHODS, Chosen, Entry
 from tacit.parts.backbones import LinearHead
 from tacit.parts.local import Alternate
 from tacit.parts.objectives import BinaryCrossEntropy
@@ -68,4 +68,5 @@ METHODS["pfedrec"] = Entry(
             "redraw": "epoch",
         },
     },
+    chosen={"tuned": Chosen(("ml-100k",))},
 )
