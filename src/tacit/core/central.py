@@ -60,10 +60,13 @@ class CentralMethod:
     instead of rounds: "round" r fits setting r, and the usual selection on validation picks one.
 
     One whose scorer reads `History.weight_H` may have a field `recency`: histories then come with
-    weights when they are ranked from, and what is fitted stays as it is."""
+    weights when they are ranked from, and what is fitted stays as it is. One that `ranks_unseen`
+    items, by their content or by none at all, may be asked for under a cold split; any other would
+    score them all alike."""
 
     composed: ClassVar[None] = None
     privacy: ClassVar[None] = None  # the server sees every history
+    ranks_unseen: ClassVar[bool] = False
     recency: Recency | None = None
 
     @property
@@ -250,7 +253,10 @@ class SettingsAlgorithm(CentralAlgorithm):
     method: CentralMethod
     unit: ClassVar[Literal["round", "setting"]] = "setting"
     saved: ClassVar[bool] = False
-    ranks_unseen: ClassVar[bool] = True
+
+    @property
+    def ranks_unseen(self) -> bool:  # type: ignore[override]
+        return self.method.ranks_unseen
 
     @property
     def max_rounds(self) -> int:  # type: ignore[override]

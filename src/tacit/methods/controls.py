@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -46,6 +46,8 @@ class Popularity(CentralMethod):
     >>> Popularity().settings
     1
     """
+
+    ranks_unseen: ClassVar[bool] = True
 
     @property
     def settings(self) -> int:
@@ -149,6 +151,8 @@ class RandomOrder(CentralMethod):
     1
     """
 
+    ranks_unseen: ClassVar[bool] = True
+
     @property
     def settings(self) -> int:
         return 1
@@ -180,6 +184,8 @@ class UnseenFirst(CentralMethod):
     >>> UnseenFirst(then="rare").fit(train, 0, seed=0).score_I.tolist()
     [-1.0, 0.0, -2.0]
     """
+
+    ranks_unseen: ClassVar[bool] = True
 
     then: Literal["popular", "rare"] = "popular"
 
@@ -224,6 +230,8 @@ class MeanProfile(CentralMethod):
     >>> MeanProfile().settings
     1
     """
+
+    ranks_unseen: ClassVar[bool] = True
 
     features: Features = Features(reduce=False)
 
