@@ -177,9 +177,9 @@ def as_markdown(proofs: Proofs) -> str:
     return (
         "# Runs that were made to explain cells far from the published value\n\n"
         "Written by `python -m lab.reasons`. Each run has the setting that was chosen for its "
-        "cell, seed 0, and differs by the change alone. `explains`: within 15 % of the published "
-        "value. `in part`: not, but half of the cell's distance from it is gone. Either must be "
-        "nearer to it by half of that distance, and by more than seeds differ. Numbers are "
+        "cell, seed 0, and differs by the change alone. It says something where half of the "
+        "cell's distance from the published value is gone, and more than seeds differ: "
+        "`explains` within 15 % of the published value, else `in part`. Numbers are "
         "percent.\n\n"
         f"{table_in_markdown(heading, lines)}\n\n## Commands\n\n" + "\n".join(commands)
     )

@@ -105,7 +105,7 @@ class Section(_Part):
     cold: bool
     users: int  # who are ranked for
     items: int
-    # of them, whose test item is in nobody's train part; None where nobody has counted
+    # people whose test item is in nobody's train part; None where nobody has counted
     unseen: int | None = Field(default=None, exclude_if=lambda unseen: unseen is None)
     data: str  # a digest of interactions and split
     reference: Mapping[str, Mapping[str, float]]  # popularity and chance, by metric
@@ -170,12 +170,13 @@ class Section(_Part):
             f"The test items of {self.unseen} of {self.users} people are in nobody's train part, "
             "so a system gains by ranking such items first"
         )
-        [*first] = [row for row in self.rows if row.system == "unseen_first"]
-        if not first:
+        control = next((row for row in self.rows if row.system == "unseen_first"), None)
+        if control is None:
             return [f"{said}."]
-        below = sum(row.value < first[0].value for row in self.rows)
+        below = sum(row.value < control.value for row in self.rows)
         return [
-            f"{said}; unseen_first, which does that and knows nothing else, is above {below} rows."
+            f"{said}; unseen_first, which does that and knows nothing else, is above {below} of "
+            "the other rows."
         ]
 
 
