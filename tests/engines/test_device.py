@@ -9,9 +9,10 @@ import pytest
 import torch
 
 from tacit.core.method import Method
-from tacit.core.optim import Sgd
+from tacit.core.optim import Adam, Sgd
 from tacit.core.types import Task
 from tacit.data.protocol import CLEAN
+from tacit.data.sampling import Sampling
 from tacit.data.split import split_dataset
 from tacit.engines.central import CentralEngine, central_scorer
 from tacit.engines.cohort import CohortEngine
@@ -24,11 +25,16 @@ from tacit.engines.state import State
 from tacit.errors import NoRoomError, TacitError
 from tacit.methods import METHODS as BY_NAME
 from tacit.methods import (
+    Aldi,
     Bm3,
+    CsDiffRec,
     FedEase,
     FedMix,
     FedNext,
+    Gar,
     Gru4Rec,
+    Heater,
+    Mf,
     Mgcn,
     Pgl,
     SasRec,
@@ -97,6 +103,7 @@ def test_a_gpu_gives_the_same_numbers(name: str) -> None:
     assert np.abs(score_UI - other_UI).max() < 1e-9 * max(np.abs(score_UI).max(), 1.0)
 
 
+FACTORS = Mf(6, 16, Sampling(negatives=2), Adam(0.01, lifetime="persistent"))
 CENTRAL = {
     "sasrec": SasRec(dim=6, heads=2, length=8, batch=4),
     "sasrec with a softmax": SasRec(dim=6, length=8, batch=4, loss="softmax"),
@@ -105,6 +112,11 @@ CENTRAL = {
     "bm3": Bm3(dim=6, batch=8),
     "mgcn": Mgcn(dim=6, batch=8, neighbours=3),
     "pgl": Pgl(dim=6, batch=8, neighbours=3, contrast_weight=0.1),
+    "heater": Heater(factors=FACTORS, factor_epochs=1, batch=8),
+    "gar": Gar(factors=FACTORS, factor_epochs=1, batch=8, hidden=6),
+    "aldi": Aldi(factors=FACTORS, factor_epochs=1, batch=8, hidden=6),
+    "aldi, weighted": Aldi(factors=FACTORS, factor_epochs=1, batch=8, hidden=6, weighted=True),
+    "cs_diffrec": CsDiffRec(hidden=8, content_width=4, batch=5, optimiser=Adam(0.01)),
 }
 WITH_CONTENT = split_dataset(with_content(ragged(n_users=9, n_items=24)), CLEAN).train
 
@@ -129,7 +141,8 @@ def test_a_gpu_trains_central_networks_to_the_same_numbers(name: str) -> None:
     found, other_UI = central_trace(name, "cuda")
     assert not found.on_host
     start = CENTRAL[name].start(WITH_CONTENT, 0, torch.float64)
-    table = "items" if "items" in start else "user"  # PGL's items are their content
+    # PGL's items are their content, and a diffusion over rows has no tables
+    table = next(name for name in ("items", "user", "network.out.w") if name in start)
     assert (expected.shared[table] - start[table]).abs().max() > 0.001
     for parameter, value in expected.shared.items():
         assert torch.allclose(value, found.shared[parameter].cpu(), rtol=1e-6, atol=1e-8), parameter

@@ -163,12 +163,14 @@ class Perceptron:
 
     def _normed(self, p: Params, norm: str, value: Tensor, training: bool) -> Tensor:
         name = f"{self.name}.{norm}"
+        shift = p[f"{name}.shift"]
         return batch_norm(
             value,
             p[f"{name}.mean"],
             p[f"{name}.variance"],
-            p.get(f"{name}.gain"),
-            p[f"{name}.shift"],
+            # a shift without a gain has no gradient on a GPU
+            p.get(f"{name}.gain", torch.ones_like(shift)),
+            shift,
             training,
             self.momentum,
             _EPSILON,

@@ -168,7 +168,7 @@ class Aldi(ContentReference[Batch]):
     ) -> Iterator[Batch]:
         user_N, item_N, negative_N = map(torch.from_numpy, first_pairs(samples))
         content_WF = known.feature_WF
-        weight_W = torch.ones(len(content_WF), dtype=content_WF.dtype)
+        weight_W = content_WF.new_ones(len(content_WF))
         if self.weighted:
             weight_W = torch.from_numpy(sureness(known.train)).to(content_WF)
         for piece in map(torch.from_numpy, self.pieces(len(user_N), generator)):

@@ -88,6 +88,7 @@ class RanksByVectors(TrainedCentralMethod, ABC):
     """Scores are products of two tables of vectors, which every epoch makes anew."""
 
     ranks_unseen: ClassVar[bool] = True
+    runs_on_gpu: ClassVar[bool] = True
     features: Features
     optimiser: Optimiser
 
@@ -106,7 +107,7 @@ class RanksByVectors(TrainedCentralMethod, ABC):
     ) -> np.ndarray:
         """(B, I) logits of known users."""
         user_BK = parameters[RANKED_USER][torch.from_numpy(user_B)]
-        return np.asarray((user_BK @ parameters[RANKED_ITEMS].T).numpy())
+        return np.asarray((user_BK @ parameters[RANKED_ITEMS].T).cpu().numpy())
 
 
 @dataclass(frozen=True, eq=False)
@@ -248,8 +249,10 @@ class ContentReference(RanksByVectors, Generic[AnyBatch]):
     ) -> tuple[Params, float]:
         existing, factors = train.existing(), _factors(parameters)
         if number <= self.factor_epochs:
-            moved, loss = self.factors.epoch(factors, existing, seed, number)
-            return parameters | moved, loss
+            device = parameters[ITEMS].device  # kernels play on the CPU
+            on_host = {name: value.cpu() for name, value in factors.items()}
+            moved, loss = self.factors.epoch(on_host, existing, seed, number)
+            return parameters | {name: value.to(device) for name, value in moved.items()}, loss
         known = self.known(parameters, train)
         samples = draw_unshuffled(existing, self.sampling, seed=seed, number=number)
         generator = streams.numpy_generator(seed, streams.NETWORK_DROPOUT, number)
@@ -273,7 +276,7 @@ class ContentReference(RanksByVectors, Generic[AnyBatch]):
             parameters[ITEMS],
             parameters[WARM],
             torch.from_numpy(self.feature_rows(train)).to(parameters[ITEMS]),
-            torch.from_numpy(train.popularity_I() > 0),
+            torch.from_numpy(train.popularity_I() > 0).to(parameters[ITEMS].device),
         )
 
     @torch.no_grad()
@@ -281,6 +284,7 @@ class ContentReference(RanksByVectors, Generic[AnyBatch]):
         self, parameters: Params, history: History, *, name: int, seed: int, epochs: int
     ) -> np.ndarray:
         """(I,) logits for somebody new, whose factors are fitted and nothing else."""
+        parameters = {key: value.cpu() for key, value in parameters.items()}
         factors, warm_W = _factors(parameters), parameters[WARM].numpy()
         existed_H = np.isin(history.item_H, warm_W)
         own = replace(

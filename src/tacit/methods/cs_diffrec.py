@@ -114,10 +114,10 @@ class RowDenoiser:
         linear function, and the row at the end is that guess."""
         clean_T, noisy_T = schedule.posterior_clean_T, schedule.posterior_noisy_T
         for step in range(schedule.steps - 1, 0, -1):
-            step_N = torch.full((len(row_NU),), step)
+            step_N = torch.full((len(row_NU),), step, device=row_NU.device)
             guess_NU = self.guess(p, row_NU, step_N, feature_NF)
             row_NU = float(clean_T[step]) * guess_NU + float(noisy_T[step]) * row_NU
-        return self.states(p, row_NU, torch.zeros(len(row_NU)), feature_NF)
+        return self.states(p, row_NU, row_NU.new_zeros(len(row_NU)), feature_NF)
 
 
 @register("cs_diffrec")
@@ -231,9 +231,9 @@ class CsDiffRec(RanksByVectors):
     ) -> np.ndarray:
         """(I,) scores for somebody new: the person's own row of the last layer, by least squares
         with a ridge on the items that existed; nothing else is fitted."""
-        vector_IK = parameters[RANKED_ITEMS].double()
-        known_WK = vector_IK[parameters[WARM]]
-        has_W = torch.isin(parameters[WARM], torch.from_numpy(np.asarray(history.item_H)))
+        vector_IK, warm_W = parameters[RANKED_ITEMS].double().cpu(), parameters[WARM].cpu()
+        known_WK = vector_IK[warm_W]
+        has_W = torch.isin(warm_W, torch.from_numpy(np.asarray(history.item_H)))
         square_KK = known_WK.T @ known_WK
         square_KK.diagonal().add_(square_KK.diagonal().mean() + 1e-12)
         row_K = torch.linalg.solve(square_KK, known_WK.T @ has_W.double())

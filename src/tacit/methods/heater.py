@@ -169,7 +169,7 @@ class Heater(ContentReference[Batch]):
                 content_WF[item_R],
                 row_N,
                 label_N.to(user_UD),
-                chosen_N,
+                chosen_N.to(user_UD.device),
             )
 
     def user_vectors(self, p: Params, factors: Params, user_ND: Tensor) -> Tensor:

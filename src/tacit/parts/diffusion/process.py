@@ -222,13 +222,14 @@ def noised(
     count = len(clean_ND)
     step_N = generator.integers(schedule.steps, size=count)
     noise_ND = generator.standard_normal(clean_ND.shape, dtype=np.float32)
-    keep_ND = (generator.random(clean_ND.shape, dtype=np.float32) >= dropout) / (1 - dropout)
+    kept_ND = torch.from_numpy(generator.random(clean_ND.shape, dtype=np.float32) >= dropout)
     abar_N1 = torch.from_numpy(schedule.abar_T[step_N]).to(clean_ND)[:, None]
     noisy_ND = abar_N1.sqrt() * clean_ND + (1 - abar_N1).sqrt() * torch.from_numpy(noise_ND).to(
         clean_ND
     )
     step = torch.from_numpy(step_N).to(clean_ND.device)
-    return Noised(clean_ND, feature_NF, step, noisy_ND, torch.from_numpy(keep_ND).to(clean_ND))
+    keep_ND = kept_ND.to(clean_ND.device).to(clean_ND.dtype) * (1 / (1 - dropout))
+    return Noised(clean_ND, feature_NF, step, noisy_ND, keep_ND)
 
 
 def loss_of(
