@@ -78,6 +78,15 @@ class Row:
     seeded: bool = True  # False: nothing in it is drawn, so one run says all
     free: bool = False  # it has nothing to choose, and tries no settings
 
+    def rounds_for(self, data: str) -> int:
+        """How long its runs on a dataset are.
+
+        >>> row = Row("fedmf", "fedmf", rounds_on=(("lastfm-2k", 300),))
+        >>> row.rounds_for("lastfm-2k"), row.rounds_for("ml-100k")
+        (300, 100)
+        """
+        return dict(self.rounds_on).get(data, self.rounds)
+
     @property
     def absent(self) -> str | None:
         """Which of its names nobody has registered; None where all are there.
@@ -317,7 +326,7 @@ class Place:
             protocol=(table.paper or "clean") if paper else "clean",
             preset=row.preset,
             plugins=row.plugins,
-            rounds=row.search_rounds if search else dict(row.rounds_on).get(data.name, row.rounds),
+            rounds=row.search_rounds if search else row.rounds_for(data.name),
             seed=seed,
             split=None if paper else data.clean_split,
             duplicates=data.paper_duplicates if paper else None,

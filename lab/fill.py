@@ -379,7 +379,7 @@ class Filling:
         known = self.results.choices.get(place.key)
         if known is not None and known.digest == place.digest:
             return known
-        length = f"{place.row.search_rounds} of {place.row.rounds} rounds"
+        length = f"{place.row.search_rounds} of {place.row.rounds_for(place.data.name)} rounds"
         first = place.experiment(place.settings[0], 0, search=True)
         return Choice(digest=place.digest, by=measured_by(first, length))
 

@@ -257,7 +257,8 @@ def _section(
     not_run = [NotRanked(name=system, why=why) for system, why in refused.items()]
     for system, seeds in left.items():
         if system not in refused:
-            some = "" if len(seeds) == board.seeds else f" (seeds {', '.join(map(str, seeds))})"
+            each = f"seed{'' if len(seeds) == 1 else 's'} {', '.join(map(str, seeds))}"
+            some = "" if len(seeds) == board.seeds else f" ({each})"
             not_run.append(NotRanked(name=f"{system}{some}", why=NOT_RUN))
     first = known[0] if known else _nothing(data)
     ordered = sorted(rows.values(), key=lambda row: (-row.value, row.system))

@@ -21,7 +21,7 @@ import typer
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from lab.asked import Asked
-from lab.definition import Place, load_table
+from lab.definition import Place, load_table, table_names
 from lab.proofs import FILE, PUBLISHED, ProofRun, Proofs, distance
 from lab.results import DoneCell, Results, metric_key
 from tacit.cli.main import main
@@ -177,12 +177,32 @@ def as_markdown(proofs: Proofs) -> str:
     return (
         "# Runs that were made to explain cells far from the published value\n\n"
         "Written by `python -m lab.reasons`. Each run has the setting that was chosen for its "
-        "cell, seed 0, and differs by the change alone. It says something where half of the "
+        "cell, seed 0, and differs by the change alone; the cell is the mean over its seeds. A run "
+        "says something where half of the "
         "cell's distance from the published value is gone, and more than seeds differ: "
         "`explains` within 15 % of the published value, else `in part`. Numbers are "
         "percent.\n\n"
-        f"{table_in_markdown(heading, lines)}\n\n## Commands\n\n" + "\n".join(commands)
+        f"{table_in_markdown(heading, lines)}\n\n"
+        "## Cells of other tables that are named as reasons\n\n"
+        "They differ by more than one change; the reason says by what. "
+        "`python -m lab.table TABLE --only 'CELL'` runs one again.\n\n"
+        f"{_cells_named(proofs)}\n\n## Commands\n\n" + "\n".join(commands)
     )
+
+
+def _cells_named(proofs: Proofs) -> str:
+    """The finished cells that reasons of any table name, and what they explain."""
+    lines = []
+    for name in table_names():
+        for reason in load_table(name).reasons:
+            if reason.because.run not in proofs.runs:
+                because = reason.because
+                where = f"{name}: {' | '.join(reason.cell)}"
+                lines.append(
+                    [because.run, where, because.metric, f"{because.value:.2f}", reason.text]
+                )
+    heading = ["cell", "explains, at least in part", "metric", "value", "the reason"]
+    return table_in_markdown(heading, lines) if lines else "None."
 
 
 @app.command()

@@ -14,6 +14,7 @@ from lab.true_epsilon import HOW_TO_READ, epsilon_lines, short_epsilon
 from lab.verdict import gain_lines, verdict
 from tacit.evaluation.significance import Spread
 from tacit.experiment.amounts import DASH, bytes_text
+from tacit.study.search import Choice
 from tacit.study.writer import as_markdown as table_in_markdown
 
 CANDIDATES = {"full": "full", "sampled99": "1+99"}
@@ -93,20 +94,34 @@ def _rules(table: Table) -> Iterable[str]:
             f"{UNEXPLAINED!r}. A run shows something where half of the distance to the published "
             "value is gone, and more than seeds differ; `in part`: it is not within 15 % of the "
             "published value. "
-            "docs/results/reasons.md has the runs."
+            "docs/results/reasons.md has the runs that were made for this and the cells of other "
+            "tables that show it."
         )
-    yield (
-        f"Every method chooses among {table.settings} settings, per dataset and protocol, on "
-        "validation with seed 0, in a search that never ranks the test part; only then is the cell "
-        "run. The round is chosen on validation as well. What was chosen stands below."
-    )
-    free = [row.name for row in table.rows if row.free]
-    if free:
-        yield f"Outside of this, with one setting and no search: {', '.join(free)}."
-    lengths = {(row.rounds, row.search_rounds) for row in table.rows if not row.free}
-    for length in sorted(lengths):
-        names = [row.name for row in table.rows if (row.rounds, row.search_rounds) == length]
-        yield f"Rounds {length[0]}, in the search {length[1]}: {', '.join(names)}."
+    yield from _searches(table)
+
+
+def _searches(table: Table) -> Iterable[str]:
+    """How settings are chosen, and how long runs and searches are."""
+    chosen = "The round is chosen on validation as well."
+    searched = [row for row in table.rows if not row.free]
+    if table.settings == 1 or not searched:
+        yield f"Every row has one setting, and nothing is searched. {chosen}"
+    else:
+        yield (
+            f"Every method chooses among {table.settings} settings, per dataset and protocol, on "
+            "validation with seed 0, in a search that never ranks the test part; only then is the "
+            f"cell run. {chosen} What was chosen stands below."
+        )
+        if free := [row.name for row in table.rows if row.free]:
+            yield f"Outside of this, with one setting and no search: {', '.join(free)}."
+    lengths: dict[tuple[int, tuple[tuple[str, int], ...], int], list[str]] = {}
+    for row in searched or table.rows:
+        search = 0 if row.free or table.settings == 1 else row.search_rounds
+        lengths.setdefault((row.rounds, row.rounds_on, search), []).append(row.name)
+    for (rounds, elsewhere, search), names in sorted(lengths.items()):
+        told = "".join(f" ({other} on {data})" for data, other in elsewhere)
+        told += f", in the search {search}" if search else ""
+        yield f"Rounds {rounds}{told}: {', '.join(names)}."
 
 
 def _guarantees(results: Results) -> Iterable[str]:
@@ -180,7 +195,9 @@ def _compared(table: Table, data: Data, results: Results, proofs: Proofs) -> str
             published = table.published.get((row.name, data.name, metric))
             places = {column: Place(table, row, data, column) for column in columns}
             texts = [
-                cell_text(results, places[column], metric) if column in places else DASH
+                cell_text(results, places[column], metric, interval=table.split_seeds)
+                if column in places
+                else DASH
                 for column in names
             ]
             reasons = []
@@ -337,7 +354,8 @@ def _mean(values: Sequence[float]) -> str:
 
 def _choices(table: Table, results: Results) -> str:
     heading = ["method", "dataset", "protocol", "chosen", "validation", "tried", "by"]
-    lines = []
+    lines: list[list[object]] = []
+    alike: list[str] = []
     for place in table.places:
         choice = results.choices.get(place.key)
         if choice is None or choice.chosen is None:
@@ -347,7 +365,21 @@ def _choices(table: Table, results: Results) -> str:
         value = f"{100 * best.validation:.2f}"
         where = [place.row.name, place.data.name, place.column]
         lines.append([*where, ", ".join(best.sets), value, len(choice.tried), choice.by])
-    return table_in_markdown(heading, lines) if lines else "Nothing yet."
+        if _all_alike(choice):
+            alike.append(place.key)
+    if not lines:
+        return "Nothing yet."
+    told = "".join(
+        f"\n\nNothing told the settings of {key} apart: all have the same validation value, and "
+        "the first was taken."
+        for key in alike
+    )
+    return table_in_markdown(heading, lines) + told
+
+
+def _all_alike(choice: Choice) -> bool:
+    """Whether validation had the same value for every setting that was tried."""
+    return len(choice.tried) > 1 and len({one.validation for one in choice.tried}) == 1
 
 
 def _tried_lines(table: Table, results: Results) -> list[str]:

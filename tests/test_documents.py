@@ -157,6 +157,24 @@ def test_commands_of_a_page_exist(page: Path) -> None:
         assert unknown(words) == [], " ".join(words)
 
 
+SPREAD = re.compile(r"(\d+\.(\d+)) ± (\d+\.(\d+))")
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_numbers_beside_a_table_are_in_it(page: Path) -> None:
+    """`x ± y` in a paragraph that links results is there, rounded: another spread is seen."""
+    for paragraph in re.split(r"\n\s*\n|\n(?=- )", page.read_text(encoding="utf-8")):
+        linked = dict.fromkeys(re.findall(r"\(\S*results/([\w-]+\.md)\)", paragraph))
+        texts = [(ROOT / "docs" / "results" / name).read_text(encoding="utf-8") for name in linked]
+        there = [(float(x), float(y)) for x, _, y, _ in SPREAD.findall(" ".join(texts))]
+        for x, decimals, y, others in SPREAD.findall(paragraph) if linked else []:
+            assert any(
+                abs(a - float(x)) <= 0.5 * 10.0 ** -len(decimals) + 0.0051
+                and abs(b - float(y)) <= 0.5 * 10.0 ** -len(others) + 0.0051
+                for a, b in there
+            ), f"{x} ± {y} is in none of {list(linked)}"
+
+
 def test_commands_are_found_and_wrong_ones_are_seen() -> None:
     found = [words for page in PAGES for words in commands(page)]
     assert len(found) > 30

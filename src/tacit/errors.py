@@ -47,6 +47,21 @@ def flags() -> Iterator[None]:
         _FLAGS.reset(before)
 
 
+def speaks_of_flags() -> bool:
+    """Whether messages speak of flags here.
+
+    >>> with flags():
+    ...     speaks_of_flags()
+    True
+    """
+    return _FLAGS.get()
+
+
+def speak_as(with_flags: bool) -> None:
+    """From now on messages speak of flags, or not: a process speaks as the one that started it."""
+    _FLAGS.set(with_flags)
+
+
 def argument(name: str, value: object = None) -> str:
     """An argument as the reader of a message writes it: a keyword in Python, or a flag.
 

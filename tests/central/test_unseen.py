@@ -18,7 +18,7 @@ BY_TOUCHES = ("ease", "pure_svd", "edlae", "slim", "markov", "slist", "bprmf", "
 def test_a_system_that_would_score_all_untouched_items_alike_is_refused(
     name: str, tmp_path: Path
 ) -> None:
-    with pytest.raises(TacitError, match="knows items by who touched them alone"):
+    with pytest.raises(TacitError, match="ranks items by what it learns from those who"):
         run(resolve(name, data="planted", split="cold", rounds=1), tmp_path / "run")
     assert not (tmp_path / "run" / "run.json").exists()
 

@@ -181,7 +181,7 @@ def test_single_seeds_that_are_missing_are_named(tmp_path: Path) -> None:
         board.absorb(job, job.do(Callback()))
     [section] = published(board, NOTHING)[0].sections
     assert section.rows[0].seeds == (0,)
-    assert [(one.name, one.why) for one in section.not_run] == [("popularity (seeds 1)", NOT_RUN)]
+    assert [(one.name, one.why) for one in section.not_run] == [("popularity (seed 1)", NOT_RUN)]
 
 
 def test_a_dataset_without_a_run_says_so(tmp_path: Path) -> None:

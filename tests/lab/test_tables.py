@@ -502,8 +502,36 @@ def test_a_number_stands_with_its_deviation_or_its_interval(tmp_path: Path) -> N
     drawn = as_markdown(split, with_cells(split, {**two}, 2), tmp_path)
     assert "97.50 ± 12.71 (2)" in drawn
     assert "95 % interval" in drawn
+    beside = as_markdown(replace(FEW, split_seeds=True), with_cells(FEW, cells, 2), tmp_path)
+    assert "97.50 ± 12.71 (2)" in beside  # where something is printed, too
+    assert "1.41" not in beside
     left = with_cells(FEW, {place.cell(0): undone(place, 0, "not run yet")})
     assert cell_text(left, place, HIT) == "not run yet"
+
+
+def test_a_page_says_how_long_runs_are_and_where_nothing_told_settings_apart(
+    tmp_path: Path,
+) -> None:
+    row = replace(FEDMF, rounds=40, rounds_on=(("planted", 90),), search_rounds=10)
+    table = replace(FEW, rows=(row, POPULARITY))
+    tried = tuple(
+        Tried(sets=tuple(sets), validation=0.5, round=1, stopped=None, seconds=0.0)
+        for sets in row.settings
+    )
+    results = with_cells(table, {})
+    key = place_of(table).key
+    results.choices[key] = Choice(digest="", by="validation", tried=tried, chosen=0)
+    text = as_markdown(table, results, tmp_path)
+    assert "- Rounds 40 (90 on planted), in the search 10: fedmf." in text
+    assert f"Nothing told the settings of {key} apart" in text
+    other = tried[1].model_copy(update={"validation": 0.4})
+    choice = Choice(digest="", by="validation", tried=(tried[0], other), chosen=0)
+    results.choices[key] = choice
+    assert "Nothing told" not in as_markdown(table, results, tmp_path)
+    single = replace(table, rows=(replace(row, settings=((),)), POPULARITY), settings=1)
+    text = as_markdown(single, with_cells(single, {}), tmp_path)
+    assert "Every row has one setting, and nothing is searched." in text
+    assert "- Rounds 40 (90 on planted): fedmf." in text
 
 
 def test_seen_and_unseen_test_items_stand_apart_and_sum_to_the_whole(tmp_path: Path) -> None:

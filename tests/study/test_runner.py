@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tacit.errors import argument, flags
+from tacit.study.runner import process_pool
+
 # the pool's process has begun to work; then its parent is gone without a word
 KILLED = """
 import os, signal
@@ -17,6 +20,14 @@ if __name__ == "__main__":
     print(process_pool(1).submit(os.getpid).result(), flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
+
+
+def test_a_process_speaks_as_the_one_that_started_it() -> None:
+    with process_pool(1) as pool:
+        assert pool.submit(argument, "split").result() == "split="
+    with flags(), process_pool(1) as pool:
+        assert pool.submit(argument, "split").result() == "--split"
+        assert pool.submit(argument, "split").result() == "--split"
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGKILL")

@@ -118,8 +118,8 @@ class Trainer:
                 f"random_rows), or use another {argument('split')}."
             )
         raise TacitError(
-            f"{experiment.name} knows items by who touched them alone, so it cannot rank items "
-            f"that nobody has touched; use another {argument('split')}."
+            f"{experiment.name} ranks items by what it learns from those who touched them, so it "
+            f"cannot rank items that nobody has touched; use another {argument('split')}."
         )
 
     # Rounds

@@ -29,9 +29,11 @@ HOW_TO_READ = (
     "itself.",
     "Seconds are those of a clock in one run, with all settings of a grid of its own. Rows ran on "
     "different machines, some of them busy: compare orders of magnitude.",
-    "Settings tried are those among which validation chose for this page; no test value chose any. "
-    "A row with 1 has the settings of its preset, and nobody tuned them to this data for the page. "
-    "Where settings of a preset were chosen on data before, the row says so.",
+    "Search budgets differ: a row whose method has a grid of its own chose among so many settings "
+    "on validation; a row with 1 has the settings of its preset, which nobody tuned to this data "
+    "for the page. So a place tells what one gets without tuning, and not how good a method can "
+    "be. No test value chose any setting for this page. Where settings of a preset were chosen on "
+    "data before, the row says so.",
 )
 COLD_TITLE = "Items that nobody has touched"
 COLD_WORDS = (
@@ -122,14 +124,16 @@ def overlaps_first(section: Section, row: BoardRow) -> bool:
 
 
 def reasons(named: Iterable[NotRanked]) -> dict[str, list[str]]:
-    """What is not there, by the reason.
+    """What is not there, by the reason. A sentence that begins with the name is said once of all.
 
     >>> reasons([NotRanked(name="a", why="x"), NotRanked(name="b", why="x")])
     {'x': ['a', 'b']}
+    >>> reasons([NotRanked(name="a", why="a reads no order."), NotRanked(name="b", why="late")])
+    {'reads no order.': ['a'], 'late': ['b']}
     """
     found: dict[str, list[str]] = {}
     for one in named:
-        found.setdefault(one.why, []).append(one.name)
+        found.setdefault(one.why.removeprefix(f"{one.name} "), []).append(one.name)
     return found
 
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from threading import Thread
 from typing import Generic, TypeVar
 
-from tacit.errors import TacitError
+from tacit.errors import TacitError, speak_as, speaks_of_flags
 from tacit.experiment.callbacks import Callback, Callbacks, Validation, together
 from tacit.experiment.record import RunRecord
 from tacit.experiment.run import RunInterruptedError
@@ -176,12 +176,15 @@ def process_pool(workers: int) -> ProcessPoolExecutor:
     """Processes of one thread each, spawned and not forked: compiled kernels and their threads do
     not survive a fork."""
     context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(workers, mp_context=context, initializer=_ready)
+    return ProcessPoolExecutor(
+        workers, mp_context=context, initializer=_ready, initargs=(speaks_of_flags(),)
+    )
 
 
-def _ready() -> None:
+def _ready(with_flags: bool) -> None:
     import torch
 
+    speak_as(with_flags)
     torch.set_num_threads(1)
     Thread(target=_end_with_parent, daemon=True).start()
 
