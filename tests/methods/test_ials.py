@@ -13,7 +13,7 @@ from tacit.data.split import split_dataset
 from tacit.data.views import History, Lists, TrainView
 from tacit.errors import TacitError
 from tacit.experiment.resolve import resolve
-from tacit.methods.ials import Ials
+from tacit.methods.ials import Ials, once
 from tacit.testing import ragged
 
 NOBODY = np.zeros(1, np.int64)
@@ -142,3 +142,78 @@ def test_bad_settings_are_one_sentence() -> None:
     ):
         with pytest.raises(TacitError, match=said):
             resolve("ials", sets=[setting])
+
+
+def test_one_step_of_conjugate_gradients_by_hand() -> None:
+    """h = 1 and 2, a = 1/2, ridge 1: the row of the user is pulled by 1 against 5.5 of itself, so
+    one step in one number solves it: 2/11. An item that it has is then solved as well."""
+    model = Ials(dim=1, unobserved=0.5, ridge=1.0, steps=1)
+    start = {
+        "items": torch.tensor([[1.0], [2.0]], dtype=torch.float64),
+        "user": torch.tensor([[3.0]], dtype=torch.float64),
+    }
+    stepped, loss = model.epoch(start, one_user(), 0, 1)
+    exact, same = Ials(dim=1, unobserved=0.5, ridge=1.0).epoch(start, one_user(), 0, 1)
+    assert stepped["user"].item() == pytest.approx(2 / 11)
+    assert stepped["items"].flatten().tolist() == pytest.approx(exact["items"].flatten().tolist())
+    assert loss == pytest.approx(same)
+    assert start["user"].item() == 3.0  # what came in stays
+
+
+def test_one_step_in_two_numbers_by_hand() -> None:
+    """Nothing known before: the way is the row of the only item, (1, 1). What bends it is the
+    item's own 2, half of what all items make, (1, 2), and a ridge of 2: (5, 6). So the step is
+    2 / 11 long."""
+    model = Ials(dim=2, unobserved=0.5, ridge=1.0, steps=1)
+    items = np.array([[1.0, 1.0], [0.0, 2.0**0.5]])
+    lists = Lists(np.array([0, 1]), np.array([0]))
+    around = 0.5 * items.T @ items
+    way = np.array([1.0, 1.0])
+    bent = way * 2 + around @ way + 2 * way
+    expected = (way @ way) / (way @ bent) * way
+    squares = np.zeros(1)
+    found = model.improved(np.zeros((1, 2)), items, lists, squares)
+    assert found[0] == pytest.approx(expected)
+    assert squares[0] == pytest.approx((1 - expected.sum()) ** 2)
+
+
+def test_as_many_steps_as_numbers_solve_a_row() -> None:
+    train = split_dataset(ragged(n_users=20, n_items=15), CLEAN).train
+    exact = Ials(dim=4, unobserved=0.2, ridge=0.05)
+    items = exact.start(train, 0, torch.float64)["items"].numpy()
+    lists = once(train.positives, 15)
+    solved_UD = exact.solved(items, lists)
+    far = []
+    for steps in (1, 2, 4, 9):
+        model = Ials(dim=4, unobserved=0.2, ridge=0.05, steps=steps)
+        far.append(np.abs(model.improved(np.ones((20, 4)), items, lists) - solved_UD).max())
+    assert far[0] > far[1] > far[2]
+    assert far[2] < 1e-9
+    assert far[3] < 1e-9  # nothing is left, and nothing is divided by it
+
+
+def test_descended_rows_lower_the_objective_and_end_where_solved_ones_do() -> None:
+    train = split_dataset(ragged(n_users=20, n_items=15), CLEAN).train
+    ends = []
+    for steps in (None, 2):
+        model = Ials(dim=3, unobserved=0.2, ridge=0.3, steps=steps)
+        parameters, losses = model.start(train, 0, torch.float64), []
+        for number in range(1, 200):
+            parameters, loss = model.epoch(parameters, train, 0, number)
+            losses.append(loss)
+        assert all(after < before + 1e-12 for before, after in pairwise(losses))
+        ends.append(losses[-1])
+    assert ends[1] == pytest.approx(ends[0], rel=1e-6)
+
+
+def test_steps_rank_from_the_history_too() -> None:
+    """The kept rows of users are for training: ranking is that of a newcomer."""
+    train = split_dataset(ragged(), CLEAN).train
+    model = Ials(dim=4, steps=2)
+    parameters, _ = model.epoch(model.start(train, 0), train, 0, 1)
+    known = model.score(parameters, [train.history(3)], np.array([3]))[0]
+    new = model.score_newcomer(parameters, train.history(3), name=9, seed=1, epochs=5)
+    assert np.array_equal(known, new)
+    assert parameters["user"].shape == (train.n_users, 4)
+    with pytest.raises(TacitError, match=r"steps is 0; it must be at least 1, or None to solve\."):
+        resolve("ials", sets=["steps=0"])
