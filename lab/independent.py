@@ -11,6 +11,7 @@ A comparison is a `Pair`: one more system is one more entry of PAIRS. Functions 
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 import warnings
@@ -348,8 +349,7 @@ def as_markdown(figures: Figures) -> str:
         f"Written by `python -m lab.independent`: {DATA}, clean protocol, test part, full ranking, "
         f"in percent; mean and deviation over {SEEDS} seeds after a fixed number of epochs. "
         f"Nothing was searched. Times are those of the quickest of {TIMED} runs of {SHORT} "
-        f"epochs with {figures.threads} threads; the machine had other work, so that wall seconds "
-        "say less than CPU seconds.",
+        f"epochs with {figures.threads} threads, and one of BLAS in each, as implicit asks for.",
         "",
         table_in_markdown(heading, rows),
         "",
@@ -419,5 +419,10 @@ def independent(
     say(f"written   {out / NAME}.md and .json")
 
 
+BLAS_THREADS = "OPENBLAS_NUM_THREADS"
+
 if __name__ == "__main__":
+    if os.environ.get(BLAS_THREADS) != "1":  # read when numpy is loaded, so it takes a new process
+        os.environ[BLAS_THREADS] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     sys.exit(main(sys.argv[1:], app))

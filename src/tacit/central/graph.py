@@ -1,7 +1,7 @@
 """Graphs of users and items, and of items alike in content: sparse products with a gradient.
 
 A graph is built of train interactions only. Products are torch's on compressed rows, with 64-bit
-indices, the fastest of torch's kinds on one core, scipy's within a quarter of them
+indices: on one core the fastest of torch's kinds, a fifth faster than scipy's
 (docs/results/independent.md), and the same code on a GPU.
 """
 

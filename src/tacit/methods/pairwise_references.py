@@ -132,8 +132,8 @@ METHODS["bprmf"] = Entry(
 #
 # From the paper: width 64, Xavier's first values, Adam at 0.001 (every row moves at every step),
 # batches of 2048 (the released code), penalty 1e-4, 3 layers. Products are scipy's: in the
-# measured run torch's took 0.59 ms where these took 0.71 on ML-100K, and as long on Amazon-Video
-# (docs/results/independent.md). They stay because the gradient is written by hand, without torch.
+# measured run torch's took a fifth less time (docs/results/independent.md). These stay because the
+# gradient is written by hand, without torch.
 #
 # Ours: a newcomer has no row of its own: its E0 is zero, and items are as they were without it.
 
