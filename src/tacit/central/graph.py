@@ -1,8 +1,8 @@
 """Graphs of users and items, and of items alike in content: sparse products with a gradient.
 
 A graph is built of train interactions only. Products are torch's on compressed rows, with 64-bit
-indices: on one core the fastest of torch's kinds, a fifth faster than scipy's
-(docs/results/independent.md), and the same code on a GPU.
+indices: on one core they are the fastest of torch's kinds and take a fifth less time than scipy's
+(docs/results/independent.md), and the same code runs on a GPU.
 """
 
 from __future__ import annotations
