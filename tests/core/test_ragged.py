@@ -9,7 +9,7 @@ import torch
 
 from tacit.core.algorithm import Exchange
 from tacit.core.custom import CustomMethod
-from tacit.core.optim import Adam, Sgd
+from tacit.core.optim import Adam, Momentum, Sgd
 from tacit.core.types import Task
 from tacit.data.protocol import CLEAN
 from tacit.data.split import split_dataset
@@ -76,6 +76,8 @@ def test_part_of_a_ragged_batch() -> None:
         replace(META, server=Adam(rate=0.01, weight_decay=0.1)),
         FedDAE(hidden=5, latent=3, gate=4, epochs=3, local=Adam(0.01, weight_decay=0.1)),
         FedDAE(hidden=5, latent=3, gate=4, dropout=0.0, annealing="cumulative"),
+        FedDAE(hidden=5, latent=3, gate=4, epochs=3, local=Sgd(0.1, weight_decay=0.2)),
+        FedDAE(hidden=5, latent=3, gate=4, local=Sgd(0.001, per_item=4.0, decay=0.9)),
         FcfAls(dim=4, confidence=0.0, ridge=0.5),
         FcfAls(dim=6, confidence=7.0),
     ],
@@ -94,7 +96,7 @@ def test_a_ragged_batch_gives_what_its_clients_would(method: CustomMethod) -> No
 def test_what_needs_each_clients_gradient_runs_no_ragged_batch() -> None:
     assert not replace(SMALL, clip=1.0).runs_ragged
     assert not replace(SMALL, laplace=1.0).runs_ragged
-    assert not FedDAE(local=Sgd(0.1)).runs_ragged
+    assert not FedDAE(local=Momentum(0.1)).runs_ragged  # no kernel has its velocity
 
 
 def test_a_ragged_batch_that_never_reports_moves_no_server() -> None:

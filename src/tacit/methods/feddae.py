@@ -188,8 +188,7 @@ class FedDAE(CustomMethod):
 
     @property
     def runs_ragged(self) -> bool:
-        step = written_step(self.local)
-        return step is not None and step.adam
+        return written_step(self.local) is not None
 
     def update_ragged(
         self, shared: Params, private: Params, batch: RaggedBatch, round_number: int

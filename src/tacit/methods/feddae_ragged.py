@@ -82,6 +82,17 @@ def adam_rows(  # type: ignore[no-untyped-def]
                 value[d] -= rate * (first[d] / correct1) / (spread + epsilon)
 
 
+@_compiled
+def descent_rows(start, value_RD, input_R, slope_BD, rate, decay):  # type: ignore[no-untyped-def]
+    """One step of plain descent in place; `rate` and the weight decay are of the values' kind."""
+    for b in range(len(slope_BD)):
+        slope = slope_BD[b]
+        for r in range(start[b], start[b + 1]):
+            value, enters = value_RD[r], input_R[r]
+            for d in range(len(slope)):
+                value[d] -= rate * (enters * slope[d] + decay * value[d])
+
+
 # FedDAE for blocks of clients without padding: the network of `feddae_model.py`, and its gradient.
 #
 # The decoder is the same for all clients of a round, so it is one matrix product for a block; the
@@ -230,7 +241,7 @@ def _back(x_BN: Tensor, w_BMN: Tensor) -> Tensor:
     return torch.bmm(w_BMN, x_BN[:, :, None])[:, :, 0]
 
 
-# A round of FedDAE for a block of clients: passes over histories, Adam on each device.
+# A round of FedDAE for a block of clients: passes over histories, steps on each device.
 
 OWN_ROWS = frozenset({"local.rows", "gate.rows"})  # tables that are kept by history
 
@@ -278,23 +289,25 @@ def play_block(
 ) -> None:
     """One pass per entry of `passes` (what enters rows, and noise); `own` steps in place and the
     shared gradients of who reports are added to `total`."""
-    first = {name: torch.zeros_like(value) for name, value in own.items()}
-    second = {name: torch.zeros_like(value) for name, value in own.items()}
+    moments = {
+        name: (torch.zeros_like(value), torch.zeros_like(value))
+        for name, value in (own.items() if local.adam else ())
+    }
     for step, (inputs, noise) in enumerate(passes, start=1):
         found = forward(own, shared, lists, inputs, noise)
         slopes = backward(own, shared, lists, found, noise["gate"], beta)
         _add(total, found, slopes, lists, inputs["global"], report_B)
         for name, (start, enters, slope) in _outer(found, slopes, lists, inputs).items():
-            width = slope.shape[1]
-            adam_rows(
-                start,
-                own[name].view(-1, width).numpy(),
-                first[name].view(-1, width).numpy(),
-                second[name].view(-1, width).numpy(),
-                enters.contiguous().view(-1).numpy(),
-                slope.contiguous().numpy(),
-                _numbers(local, step, rate, slope.numpy().dtype),
-            )
+            width, kind = slope.shape[1], slope.numpy().dtype.type
+            value_RD = own[name].view(-1, width).numpy()
+            input_R, slope_BD = enters.contiguous().view(-1).numpy(), slope.contiguous().numpy()
+            if local.adam:
+                first_RD, second_RD = (one.view(-1, width).numpy() for one in moments[name])
+                numbers = _numbers(local, step, rate, slope_BD.dtype)
+                adam_rows(start, value_RD, first_RD, second_RD, input_R, slope_BD, numbers)
+            else:
+                decay = kind(local.weight_decay)
+                descent_rows(start, value_RD, input_R, slope_BD, kind(rate), decay)
 
 
 def _outer(
