@@ -38,7 +38,12 @@ from tacit.central.embeddings import (
     summed_norms,
 )
 from tacit.central.graph import propagate
-from tacit.central.multimodal import GraphAndContent, GraphContentModel, require_layers
+from tacit.central.multimodal import (
+    GraphAndContent,
+    GraphContentModel,
+    require_layers,
+    whole_graph,
+)
 from tacit.central.networks import dropped, glorot, layer, row_of, through
 from tacit.central.samples import Batch
 from tacit.core.registry import register
@@ -97,7 +102,8 @@ class Bm3(GraphContentModel[GraphAndContent]):
         return found
 
     def known(self, train: TrainView, dtype: torch.dtype, device: torch.device) -> GraphAndContent:
-        return self.graph_and_content(train, dtype, device)
+        content = self.content_there(train, dtype, device)
+        return GraphAndContent(whole_graph(train, dtype, device), content)
 
     def vectors(self, p: Params, known: GraphAndContent) -> tuple[Tensor, Tensor]:
         """All users and all items, before they are predictions."""

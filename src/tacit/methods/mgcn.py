@@ -27,7 +27,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
 import torch
 from torch import Tensor
 
@@ -40,8 +39,13 @@ from tacit.central.embeddings import (
     require_weights,
     summed_squares,
 )
-from tacit.central.graph import SparseMatrix, incidence, nearest_items, normalised, propagate
-from tacit.central.multimodal import GraphAndContent, GraphContentModel, require_layers
+from tacit.central.graph import SparseMatrix, nearest_items, propagate
+from tacit.central.multimodal import (
+    GraphAndContent,
+    GraphContentModel,
+    require_layers,
+    whole_graph,
+)
 from tacit.central.networks import glorot, layer, row_of, through
 from tacit.central.samples import Batch
 from tacit.core.optim import Adam, Sgd
@@ -132,18 +136,15 @@ class Mgcn(GraphContentModel[Views]):
         return found
 
     def known(self, train: TrainView, dtype: torch.dtype, device: torch.device) -> Views:
-        plain = self.graph_and_content(train, dtype, device)
+        graph = whole_graph(train, dtype, device)
         nearest = {
-            name: nearest_items(value_IF, self.neighbours, "similarity")
+            name: SparseMatrix.of(
+                nearest_items(value_IF, self.neighbours, "similarity"), dtype, device
+            )
             for name, value_IF in self.content(train).items()
         }
-        to_users = normalised(incidence(train.positives, train.n_items))
-
-        def ready(matrix: scipy.sparse.csr_array) -> SparseMatrix:
-            return SparseMatrix.of(matrix, dtype, device)
-
-        links = {name: ready(matrix) for name, matrix in nearest.items()}
-        return Views(plain.graph, plain.content, links, ready(to_users))
+        content = self.content_there(train, dtype, device)
+        return Views(graph, content, nearest, graph.to_users)
 
     def views(self, p: Params, known: Views) -> tuple[Tensor, Tensor]:
         """(U + I, D) what behaviour says of users and items, and what content does."""
