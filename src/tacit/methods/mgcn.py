@@ -168,14 +168,19 @@ class Mgcn(GraphContentModel[Views]):
         first_item = len(p[USER_TABLE])
         vector_ND = behaviour_ND + side_ND
         positive_B = batch.positive_B + first_item
-        user_BD, positive_BD = vector_ND[batch.user_B], vector_ND[positive_B]
-        negative_BD = vector_ND[batch.negative_B + first_item]
+        user_BD, positive_BD, negative_BD = (
+            vector_ND.index_select(0, row_B)
+            for row_B in (batch.user_B, positive_B, batch.negative_B + first_item)
+        )
         loss = ranking_loss((user_BD * positive_BD).sum(1), (user_BD * negative_BD).sum(1))
         # over the size of a whole batch, also in the last one, which may be smaller
         scale = self.penalty * len(batch) / self.batch
         loss = loss + scale * summed_squares(user_BD, positive_BD, negative_BD)
         for row_B in (positive_B, batch.user_B):
-            both = contrast(side_ND[row_B], behaviour_ND[row_B], TEMPERATURE)
+            side_BD, behaviour_BD = (
+                rows_ND.index_select(0, row_B) for rows_ND in (side_ND, behaviour_ND)
+            )
+            both = contrast(side_BD, behaviour_BD, TEMPERATURE)
             loss = loss + self.contrast_weight * both
         return loss
 

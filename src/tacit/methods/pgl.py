@@ -215,8 +215,10 @@ class Pgl(GraphContentModel[Principal]):
         self, p: Params, known: Principal, batch: Batch, generator: np.random.Generator
     ) -> Tensor:
         made = self.embeddings(p, known)
-        user_BD, positive_BD = made.user_UD[batch.user_B], made.item_ID[batch.positive_B]
-        negative_BD = made.item_ID[batch.negative_B]
+        user_BD = made.user_UD.index_select(0, batch.user_B)
+        positive_BD, negative_BD = (
+            made.item_ID.index_select(0, item_B) for item_B in (batch.positive_B, batch.negative_B)
+        )
         loss = ranking_loss((user_BD * positive_BD).sum(1), (user_BD * negative_BD).sum(1))
         if self.contrast_weight == 0:
             return loss
