@@ -38,7 +38,7 @@ def held(name: str) -> SparseMatrix | BothWays:
     """The graph in the three ways in which it may lie in memory."""
     if name == "whole":
         return SparseMatrix.of(both_ways(normalised(LINKS)), WIDE)
-    return BothWays(SparseMatrix.of(normalised(LINKS), WIDE, dense=name == "dense"))
+    return BothWays.of(LINKS, WIDE, dense=name == "dense")
 
 
 @pytest.mark.parametrize("name", ["whole", "sparse", "dense"])
@@ -61,7 +61,7 @@ def test_what_is_held_once_gives_the_same_numbers_as_the_whole() -> None:
     generator = np.random.default_rng(0)
     some_UI = scipy.sparse.csr_array((generator.random((40, 30)) < 0.2).astype(float))
     whole = SparseMatrix.of(both_ways(normalised(some_UI)), torch.float32)
-    once = BothWays(SparseMatrix.of(normalised(some_UI), torch.float32))
+    once = BothWays.of(some_UI, torch.float32)
     row_ND, slope_ND = (
         torch.from_numpy(generator.normal(size=(70, 8)).astype(np.float32)) for _ in range(2)
     )

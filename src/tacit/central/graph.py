@@ -111,6 +111,18 @@ class BothWays:
 
     to_users: SparseMatrix  # (U, I)
 
+    @classmethod
+    def of(
+        cls,
+        links_UI: scipy.sparse.csr_array,
+        dtype: torch.dtype,
+        device: torch.device | str = "cpu",
+        *,
+        dense: bool | None = None,
+    ) -> BothWays:
+        """The links, each over the roots of both degrees."""
+        return cls(SparseMatrix.of(normalised(links_UI), dtype, device, dense=dense))
+
     def __matmul__(self, row_ND: Tensor) -> Tensor:
         # each way is the other one transposed
         product: Tensor = _Product.apply(self._heard, self._heard, row_ND)
@@ -184,11 +196,11 @@ def both_ways(normalised_UI: scipy.sparse.csr_array) -> scipy.sparse.csr_array:
     return scipy.sparse.csr_array(scipy.sparse.block_array(blocks))
 
 
-def layers(graph: SparseMatrix | BothWays, row_ND: Tensor, count: int) -> list[Tensor]:
+def each_layer(graph: SparseMatrix | BothWays, row_ND: Tensor, count: int) -> list[Tensor]:
     """The rows, and what they are after each of `count` steps through the graph.
 
     >>> graph = BothWays(SparseMatrix.of(scipy.sparse.csr_array(np.ones((1, 1))), torch.float32))
-    >>> [row_ND.flatten().tolist() for row_ND in layers(graph, torch.tensor([[1.0], [3.0]]), 2)]
+    >>> [row_ND.flatten().tolist() for row_ND in each_layer(graph, torch.tensor([[1.0], [3.0]]), 2)]
     [[1.0, 3.0], [3.0, 1.0], [1.0, 3.0]]
     """
     found = [row_ND]
@@ -206,7 +218,7 @@ def propagate(
     >>> [x.item() for x in propagate(graph, torch.tensor([[1.0]]), torch.tensor([[3.0]]), 1)]
     [2.0, 2.0]
     """
-    first_ND, *others = layers(graph, torch.cat([user_UD, item_ID]), count)
+    first_ND, *others = each_layer(graph, torch.cat([user_UD, item_ID]), count)
     mean_ND = sum(others, first_ND) / (count + 1)
     return mean_ND[: len(user_UD)], mean_ND[len(user_UD) :]
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tacit.central.embeddings import EmbeddingModel, Known
-from tacit.central.graph import BothWays, SparseMatrix, incidence, normalised
+from tacit.central.graph import BothWays, SparseMatrix
 from tacit.core.registry import part_name
 from tacit.core.types import CONTENT, Params
 from tacit.data.views import TrainView
@@ -50,12 +50,6 @@ class ContentModel(EmbeddingModel[Known]):
 
 
 # Content beside a graph.
-
-
-def whole_graph(train: TrainView, dtype: torch.dtype, device: torch.device) -> BothWays:
-    """The graph of all train interactions, each over the roots of both degrees."""
-    links_UI = normalised(incidence(train.positives, train.n_items))
-    return BothWays(SparseMatrix.of(links_UI, dtype, device))
 
 
 def require_layers(layers: int) -> None:

@@ -37,12 +37,11 @@ from tacit.central.embeddings import (
     require_weights,
     summed_norms,
 )
-from tacit.central.graph import propagate
+from tacit.central.graph import BothWays, incidence, propagate
 from tacit.central.multimodal import (
     GraphAndContent,
     GraphContentModel,
     require_layers,
-    whole_graph,
 )
 from tacit.central.networks import dropped, glorot, layer, row_of, through
 from tacit.central.samples import Batch, once
@@ -102,8 +101,8 @@ class Bm3(GraphContentModel[GraphAndContent]):
         return found
 
     def known(self, train: TrainView, dtype: torch.dtype, device: torch.device) -> GraphAndContent:
-        content = self.content_there(train, dtype, device)
-        return GraphAndContent(whole_graph(train, dtype, device), content)
+        graph = BothWays.of(incidence(train.positives, train.n_items), dtype, device)
+        return GraphAndContent(graph, self.content_there(train, dtype, device))
 
     def vectors(self, p: Params, known: GraphAndContent) -> tuple[Tensor, Tensor]:
         """All users and all items, before they are predictions."""

@@ -39,12 +39,11 @@ from tacit.central.embeddings import (
     require_weights,
     summed_squares,
 )
-from tacit.central.graph import SparseMatrix, nearest_items, propagate
+from tacit.central.graph import BothWays, SparseMatrix, incidence, nearest_items, propagate
 from tacit.central.multimodal import (
     GraphAndContent,
     GraphContentModel,
     require_layers,
-    whole_graph,
 )
 from tacit.central.networks import glorot, layer, row_of, through
 from tacit.central.samples import Batch
@@ -136,7 +135,7 @@ class Mgcn(GraphContentModel[Views]):
         return found
 
     def known(self, train: TrainView, dtype: torch.dtype, device: torch.device) -> Views:
-        graph = whole_graph(train, dtype, device)
+        graph = BothWays.of(incidence(train.positives, train.n_items), dtype, device)
         nearest = {
             name: SparseMatrix.of(
                 nearest_items(value_IF, self.neighbours, "similarity"), dtype, device

@@ -57,7 +57,6 @@ from tacit.central.multimodal import (
     GraphAndContent,
     GraphContentModel,
     require_layers,
-    whole_graph,
 )
 from tacit.central.networks import dropped, glorot, layer, row_of, through
 from tacit.central.samples import Batch
@@ -185,7 +184,10 @@ class Pgl(GraphContentModel[Principal]):
         if self.principal == "global":
             whole = rebuilt(both_ways(normalised(links_UI)), self.dim)
             trained_on = SparseMatrix.of(whole, dtype, device)
-        graph, content = whole_graph(train, dtype, device), self.content_there(train, dtype, device)
+        graph, content = (
+            BothWays.of(links_UI, dtype, device),
+            self.content_there(train, dtype, device),
+        )
         return Principal(graph, content, nearest, links_UI, trained_on)
 
     def in_epoch(self, known: Principal, seed: int, number: int) -> Principal:
@@ -195,8 +197,7 @@ class Pgl(GraphContentModel[Principal]):
         generator = streams.numpy_generator(seed, streams.NETWORK_DROPOUT, number, name)
         links_UI = drawn_links(known.links_UI, self.share, generator)
         like = known.nearest.matrix
-        to_users = SparseMatrix.of(normalised(links_UI), like.dtype, like.device)
-        return replace(known, graph=BothWays(to_users))
+        return replace(known, graph=BothWays.of(links_UI, like.dtype, like.device))
 
     def embeddings(self, p: Params, known: Principal) -> Embeddings:
         users = [p[USER_TABLE], *(p[f"{USER_TABLE}.{name}"] for name in self.modalities[1:])]
