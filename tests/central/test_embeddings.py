@@ -11,7 +11,7 @@ import torch
 
 from tacit import streams
 from tacit.central.multimodal import ContentModel
-from tacit.central.samples import draw_triples
+from tacit.central.samples import draw_triples, once
 from tacit.core.optim import Adam, Sgd, without_optimizer_state
 from tacit.data.dataset import Modalities
 from tacit.data.protocol import CLEAN
@@ -55,6 +55,25 @@ def test_triples_are_those_of_federated_clients() -> None:
     alone = draw_triples(TRAIN, None, seed=3, number=2)
     assert sorted(zip(alone.user_N, alone.positive_N, strict=True)) == every
     assert (alone.negative_N == -1).all()
+
+
+def test_a_part_of_a_batch_is_that_of_its_samples() -> None:
+    drawn, cpu = draw_triples(TRAIN, Sampling(negatives=1), seed=3, number=2), torch.device("cpu")
+    part = drawn.take(0, len(drawn), cpu).part(5, 9)
+    assert len(part) == 4
+    columns = (part.user_B, part.positive_B, part.negative_B)
+    for found_B, column_N in zip(columns, drawn.part(5, 9).arrays, strict=True):
+        assert found_B.tolist() == column_N.tolist()
+
+
+def test_on_a_gpu_no_batch_waits_until_its_rows_are_counted() -> None:
+    """On the device of torch that has shapes and no numbers: to count there is an error."""
+    row_B = torch.tensor([7, 3, 7])
+    row_R, place_B = once(row_B)
+    assert torch.equal(row_R[place_B], row_B)
+    assert len(row_R) == 2
+    there_R, place_there_B = once(row_B.to("meta"))
+    assert (there_R.shape, place_there_B.shape) == ((3,), (3,))
 
 
 @each_model

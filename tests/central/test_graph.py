@@ -7,11 +7,13 @@ import torch
 
 from tacit.central import graph as graph_module
 from tacit.central.graph import (
+    BothWays,
     SparseMatrix,
     both_ways,
     incidence,
     nearest_items,
     normalised,
+    pays_dense,
     propagate,
 )
 from tacit.data.views import Lists
@@ -32,8 +34,16 @@ def test_links_are_over_the_roots_of_both_degrees() -> None:
     assert not whole_NN[2:, 2:].any()
 
 
-def test_propagation_by_hand() -> None:
-    graph = SparseMatrix.of(both_ways(normalised(LINKS)), WIDE)
+def held(name: str) -> SparseMatrix | BothWays:
+    """The graph in the three ways in which it may lie in memory."""
+    if name == "whole":
+        return SparseMatrix.of(both_ways(normalised(LINKS)), WIDE)
+    return BothWays.of(LINKS, WIDE, dense=name == "dense")
+
+
+@pytest.mark.parametrize("name", ["whole", "sparse", "dense"])
+def test_propagation_by_hand(name: str) -> None:
+    graph = held(name)
     user_UD = torch.tensor([[1.0], [2.0]], dtype=WIDE)
     item_ID = torch.tensor([[3.0], [4.0], [5.0]], dtype=WIDE)
     one = propagate(graph, user_UD, item_ID, 1)
@@ -46,10 +56,43 @@ def test_propagation_by_hand() -> None:
     assert torch.allclose(torch.cat(propagate(graph, user_UD, item_ID, 2)), expected_ND)
 
 
-def test_gradients_of_a_directed_graph_are_those_of_a_dense_one() -> None:
+def test_what_is_held_once_gives_the_same_numbers_as_the_whole() -> None:
+    """Bit for bit, the gradient too."""
+    generator = np.random.default_rng(0)
+    some_UI = scipy.sparse.csr_array((generator.random((40, 30)) < 0.2).astype(float))
+    whole = SparseMatrix.of(both_ways(normalised(some_UI)), torch.float32)
+    once = BothWays.of(some_UI, torch.float32)
+    row_ND, slope_ND = (
+        torch.from_numpy(generator.normal(size=(70, 8)).astype(np.float32)) for _ in range(2)
+    )
+    row_ND.requires_grad_()
+    assert torch.equal(once @ row_ND, whole @ row_ND)
+    found, expected = (
+        torch.autograd.grad(graph @ row_ND, row_ND, slope_ND)[0] for graph in (once, whole)
+    )
+    assert torch.equal(found, expected)
+    assert expected.abs().max() > 0.1
+
+
+def test_zeros_are_written_out_where_it_pays() -> None:
+    """From one entry in a hundred, up to a gigabyte; never on the CPU."""
+    assert pays_dense((100, 100), 100, "cuda")
+    assert not pays_dense((100, 100), 99, "cuda")
+    assert not pays_dense((100, 100), 10_000, "cpu")
+    assert pays_dense((1 << 14, 1 << 14), 1 << 28, torch.device("cuda", 1))
+    assert not pays_dense((1 << 14, (1 << 14) + 1), 1 << 28, "cuda")
+    assert SparseMatrix.of(normalised(LINKS), WIDE).matrix.layout is torch.sparse_csr
+    dense = SparseMatrix.of(normalised(LINKS), WIDE, dense=True)
+    assert dense.matrix.layout is torch.strided
+    assert dense.transposed.data_ptr() == dense.matrix.data_ptr()  # no second copy
+    assert np.array_equal(dense.matrix.numpy(), normalised(LINKS).toarray())
+
+
+@pytest.mark.parametrize("written_out", [False, True])
+def test_gradients_of_a_directed_graph_are_those_of_a_dense_one(written_out: bool) -> None:
     generator = np.random.default_rng(0)
     dense_NM = generator.normal(size=(4, 6)) * (generator.random((4, 6)) < 0.5)
-    sparse = SparseMatrix.of(scipy.sparse.csr_array(dense_NM), WIDE)
+    sparse = SparseMatrix.of(scipy.sparse.csr_array(dense_NM), WIDE, dense=written_out)
     slope_ND = torch.from_numpy(generator.normal(size=(4, 3)))
     value_MD = torch.from_numpy(generator.normal(size=(6, 3))).requires_grad_()
     dense = torch.from_numpy(dense_NM) @ value_MD

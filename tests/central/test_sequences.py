@@ -15,6 +15,7 @@ from tacit.central.sequences import (
     Outputs,
     SequenceModel,
     Windows,
+    draw_bits,
     draw_negatives,
     dropout_keys,
     in_batch_loss,
@@ -110,6 +111,17 @@ def test_dropout_is_the_users_own() -> None:
     many = Dropout(0.3, key_U, torch.arange(200).expand(len(key_U), 200))
     share = (many(torch.ones(len(key_U), 200, 8), 0) == 0).double().mean().item()
     assert abs(share - 0.3) < 0.01
+
+
+def test_dropout_on_the_cpu_draws_what_it_does_on_a_gpu() -> None:
+    """A compiled loop there, tensors of draws elsewhere."""
+    key_B = torch.from_numpy(dropout_keys(TRAIN, 0, 1))[::3]
+    place_BL = torch.arange(9).flip(0).expand(len(key_B), 9)
+    kept_BLD = Dropout(0.3, key_B, place_BL).kept(4, 2)
+    counter_BLD = (2 << 40) + place_BL[:, :, None] * 4 + torch.arange(4)
+    drawn_BLD = draw_bits(key_B[:, None, None], counter_BLD)
+    assert torch.equal(kept_BLD, drawn_BLD >= int(0.3 * 2**53))
+    assert 0.5 < kept_BLD.double().mean() < 0.9
 
 
 # Losses, by hand

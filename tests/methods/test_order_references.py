@@ -13,7 +13,8 @@ from tacit.engines.central import fitted_of
 from tacit.errors import TacitError
 from tacit.experiment.resolve import resolve
 from tacit.experiment.trainer import Trainer
-from tacit.methods.order_references import Markov, Slist
+from tacit.methods.item_to_item import train_matrix
+from tacit.methods.order_references import Markov, Slist, solved
 
 KEY = np.zeros(1, np.uint64)
 
@@ -87,6 +88,21 @@ def test_slist_solves_its_objective(share: float, row_decay: float | None) -> No
     assert np.allclose(model.weight_II, expected, atol=1e-9)
     d = np.exp(-1 / 4.0)
     assert np.allclose(scores(model, 2, 0, 1), d * d * expected[2] + d * expected[0] + expected[1])
+
+
+@pytest.mark.parametrize("several", [True, False])
+def test_items_of_one_list_alone_are_eliminated_exactly(several: bool) -> None:
+    """Against a solve of the whole: items of nobody, of one list and of several, and one twice."""
+    histories = [[0, 3, 1, 6, 9], [2, 4], [5], [4, 0, 8, 9], [7, 7]]
+    if not several:
+        histories = [[0, 3], [2, 4], [5]]
+    train = view(*histories, n_items=11)
+    square_II, right_II = Slist().sums(train, 0.3, 0.6)
+    square_II += 0.5 * np.eye(11)
+    expected = np.linalg.solve(square_II, right_II)
+    solved(square_II, right_II, train_matrix(train))
+    assert np.abs(right_II - expected).max() < 1e-14
+    assert not right_II[10].any()
 
 
 def test_settings_of_slist_are_those_of_its_grid_in_any_order() -> None:

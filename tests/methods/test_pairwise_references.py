@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 
+from tacit.central.graph import each_layer, propagate
 from tacit.central.rows import StepRule
 from tacit.central.samples import Batch, Triples, draw_triples
 from tacit.core.optim import Adam, Sgd
@@ -18,7 +19,7 @@ from tacit.data.split import split_dataset
 from tacit.data.views import History, Lists, TrainView
 from tacit.errors import TacitError
 from tacit.experiment.resolve import resolve
-from tacit.methods.pairwise_references import BprMf, Graph, LightGcn
+from tacit.methods.pairwise_references import BprMf, LightGcn, Neighbours
 from tacit.testing import ragged
 
 ONE = Sampling(negatives=1)
@@ -142,22 +143,28 @@ def dense(train: TrainView) -> np.ndarray:
     return root[:, None] * edge * root
 
 
+def known_of(train: TrainView) -> Neighbours:
+    return LightGcn().known(train, torch.float64, torch.device("cpu"))
+
+
 @pytest.mark.parametrize("count", [0, 1, 3])
 def test_layers_are_powers_of_the_dense_graph(count: int) -> None:
     generator = np.random.default_rng(0)
-    graph = Graph.of(TRAIN, np.dtype(float))
     rows = generator.standard_normal((TRAIN.n_users + TRAIN.n_items, 3))
-    users, items = graph.mean(rows[: TRAIN.n_users], rows[TRAIN.n_users :], count)
+    users, items = torch.from_numpy(rows).split([TRAIN.n_users, TRAIN.n_items])
+    found = torch.cat(propagate(known_of(TRAIN).graph, users, items, count))
     power = [np.linalg.matrix_power(dense(TRAIN), k) @ rows for k in range(count + 1)]
-    assert np.allclose(np.vstack([users, items]), np.mean(power, axis=0))
+    assert np.allclose(found, np.mean(power, axis=0))
 
 
 def test_a_graph_by_hand() -> None:
     """{0, 1} and {1}: degrees 2 and 1, 1 and 2. An interaction that is there twice counts once."""
     lists = Lists.from_pairs(np.array([0, 0, 0, 1]), np.array([0, 1, 1, 1]), n_lists=2)
     train = TrainView(2, lists, np.array([1, 2], np.uint64), Lists.empty(2))
-    to_user = Graph.of(train, np.dtype(float)).to_user.toarray()
+    known = known_of(train)
+    to_user = known.graph.to_users @ torch.eye(2, dtype=torch.float64)
     assert np.allclose(to_user, [[2**-0.5, 0.5], [0.0, 2**-0.5]])
+    assert known.root_I.tolist() == pytest.approx([1, 2**0.5])
 
 
 def test_the_slope_of_a_batch_is_that_of_autograd() -> None:
@@ -165,8 +172,8 @@ def test_the_slope_of_a_batch_is_that_of_autograd() -> None:
     parameters = model.start(TRAIN, 0, torch.float64)
     drawn = draw_triples(TRAIN, ONE, seed=0, number=1).part(0, 40)
     batch = Batch(*(torch.from_numpy(column_N) for column_N in drawn.arrays))
-    graph, generator = Graph.of(TRAIN, np.dtype(float)), np.random.default_rng(0)
-    loss, slopes = model.slope(model.learnt(parameters), graph, batch, generator)
+    known, generator = known_of(TRAIN), np.random.default_rng(0)
+    loss, slopes = model.slope(model.learnt(parameters), known, batch, generator)
     user, items = (parameters[name].clone().requires_grad_() for name in ("user", "items"))
     rows, edge = torch.cat([user, items]), torch.from_numpy(dense(TRAIN))
     mean = (rows + edge @ rows + edge @ edge @ rows) / 3
@@ -203,13 +210,12 @@ def test_a_newcomer_of_lightgcn_without_a_row_of_its_own() -> None:
     parameters = model.start(TRAIN, 0, torch.float64)
     item_H = TRAIN.history(4).item_H
     found_I = model.score_newcomer(parameters, History(item_H), name=1, seed=0, epochs=3)
-    steps = Graph.of(TRAIN, np.dtype(float)).layers(
-        parameters["user"].numpy(), parameters["items"].numpy(), 2
-    )
+    first = torch.cat([parameters["user"], parameters["items"]])
+    steps = [rows[TRAIN.n_users :].numpy() for rows in each_layer(known_of(TRAIN).graph, first, 2)]
     count_I = np.maximum(np.bincount(TRAIN.positives.item_N, minlength=TRAIN.n_items), 1)
     weight_H = 1 / np.sqrt(count_I[item_H] * len(item_H))
-    user_D = sum(weight_H @ items[item_H] for _, items in steps[:-1]) / 3
-    mean_ID = sum(items for _, items in steps) / 3
+    user_D = sum(weight_H @ items[item_H] for items in steps[:-1]) / 3
+    mean_ID = sum(steps) / 3
     assert np.allclose(found_I, mean_ID @ user_D)
 
 

@@ -194,9 +194,10 @@ class EmbeddingModel(DenseModel[Triples], Generic[Known]):
         known = self.known_of(parameters, epoch.train)
         known = self.in_epoch(known, epoch.seed, epoch.number)
         generator = streams.numpy_generator(epoch.seed, streams.NETWORK_DROPOUT, epoch.number)
-        device = parameters[USER_TABLE].device
+        # to the device at once: every copy there waits for all that is under way
+        everything = samples.take(0, len(samples), parameters[USER_TABLE].device)
         for low in range(0, len(samples), self.batch):
-            batch = samples.take(low, low + self.batch, device)
+            batch = everything.part(low, low + self.batch)
             yield partial(self._slope_of, known, batch, generator)
 
     def _slope_of(

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from tacit.central.embeddings import EmbeddingModel, Known
-from tacit.central.graph import SparseMatrix, both_ways, incidence, normalised
+from tacit.central.graph import BothWays, SparseMatrix
 from tacit.core.registry import part_name
 from tacit.core.types import CONTENT, Params
 from tacit.data.views import TrainView
@@ -65,7 +65,7 @@ def require_layers(layers: int) -> None:
 class GraphAndContent:
     """The graph of users beside items, and content by the names of its parameters."""
 
-    graph: SparseMatrix
+    graph: BothWays | SparseMatrix
     content: Params
 
 
@@ -82,16 +82,12 @@ class GraphContentModel(ContentModel[KnownGraph]):
     def given(self, train: TrainView) -> dict[str, np.ndarray]:
         return self.content(train) if self.train_content else {}
 
-    def graph_and_content(
-        self, train: TrainView, dtype: torch.dtype, device: torch.device
-    ) -> GraphAndContent:
-        """The whole graph of train interactions, and the content as it came."""
-        whole = both_ways(normalised(incidence(train.positives, train.n_items)))
-        content = {
+    def content_there(self, train: TrainView, dtype: torch.dtype, device: torch.device) -> Params:
+        """The content as it came."""
+        return {
             name: torch.from_numpy(value_IF).to(device, dtype)
             for name, value_IF in self.content(train).items()
         }
-        return GraphAndContent(SparseMatrix.of(whole, dtype, device), content)
 
     def content_rows(self, p: Params, known: GraphAndContent, modality: str) -> Tensor:
         """(I, F) the content of all items: what it is by now, where it is trained."""

@@ -85,6 +85,8 @@ def dropped(value: Tensor, rate: float, generator: np.random.Generator) -> Tenso
     if rate == 0:
         return value
     kept = torch.from_numpy(generator.random(value.shape, dtype=np.float32) >= rate)
+    if value.device.type == "cuda":  # from pinned memory nobody waits for the copy
+        kept = kept.pin_memory().to(value.device, non_blocking=True)
     return value * kept.to(value.device, value.dtype) / (1 - rate)
 
 

@@ -37,6 +37,7 @@ from tacit.central.training import (
     drawn,
     require_at_least_one,
 )
+from tacit.compiled import compiled
 from tacit.core.optim import Adam, Sgd, without_optimizer_state
 from tacit.core.types import Initializer, Params
 from tacit.data.sampling import Sampling
@@ -161,6 +162,21 @@ def draw_bits(key: Tensor, counter: Tensor) -> Tensor:
     return _shifted(z ^ _shifted(z, 31), 11)
 
 
+@compiled(error_model="numpy")
+def _draw_kept(key_B, first_BL, border, kept_BLD):  # type: ignore[no-untyped-def]
+    """The same draws on the CPU, one after another: whether those from a counter on reach a border.
+
+    Keys and counters are signed, as torch has them, and are taken for what they were.
+    """
+    rows, places, width = kept_BLD.shape
+    bits, border = np.uint64(11), np.uint64(border)
+    for b in range(rows):
+        for place in range(places):
+            for d in range(width):
+                number = streams.draw(key_B[b], first_BL[b, place] + d)
+                kept_BLD[b, place, d] = (number >> bits) >= border
+
+
 @dataclass(frozen=True, eq=False)
 class Dropout:
     """Leaves entries out at a rate, and scales what stays so that its mean is kept.
@@ -176,12 +192,19 @@ class Dropout:
     def __call__(self, value_BLD: Tensor, layer: int) -> Tensor:
         if self.rate == 0:
             return value_BLD
-        width = value_BLD.shape[-1]
-        entry_D = torch.arange(width, device=value_BLD.device)
-        counter_BLD = (layer << 40) + self.place_BL[:, :, None] * width + entry_D
-        drawn_BLD = draw_bits(self.key_B[:, None, None], counter_BLD)
-        kept_BLD = drawn_BLD >= int(self.rate * 2**53)
-        return value_BLD * kept_BLD.to(value_BLD.dtype) / (1 - self.rate)
+        kept_BLD = self.kept(value_BLD.shape[-1], layer).to(value_BLD.dtype)
+        return value_BLD * kept_BLD / (1 - self.rate)
+
+    def kept(self, width: int, layer: int) -> Tensor:
+        """(B, L, D) true for the entries that stay."""
+        first_BL, border = (layer << 40) + self.place_BL * width, int(self.rate * 2**53)
+        if first_BL.device.type == "cpu":
+            kept_BLD = torch.empty((*first_BL.shape, width), dtype=torch.bool)
+            key_B, first = self.key_B.contiguous(), first_BL.contiguous()
+            _draw_kept(key_B.numpy(), first.numpy(), border, kept_BLD.numpy())
+            return kept_BLD
+        entry_D = torch.arange(width, device=first_BL.device)
+        return draw_bits(self.key_B[:, None, None], first_BL[:, :, None] + entry_D) >= border
 
 
 def dropout_keys(train: TrainView, seed: int, number: int) -> np.ndarray:
@@ -259,20 +282,21 @@ def in_batch_loss(
     target_LB, real_LB = target_BL.T, real_BL.T
     other_LBB = (target_LB[:, None, :] != target_LB[:, :, None]) & real_LB[:, None, :]
     positive_LB = logit_LBB.diagonal(dim1=1, dim2=2)
-    taught_LB = real_LB & other_LBB.any(2)
+    count_LB = other_LBB.sum(2)
+    taught_LB = real_LB & (count_LB > 0)
     if kind == "cross_entropy":
         others_LBB = logit_LBB.masked_fill(~other_LBB, -1e30)
         all_LB = torch.logaddexp(others_LBB.logsumexp(2), positive_LB)
-        return (all_LB - positive_LB)[taught_LB].sum()
+        return (all_LB - positive_LB).where(taught_LB, 0.0).sum()
     gap_LBB = logit_LBB - positive_LB[:, :, None]
     if kind == "top1":
         each_LBB = torch.sigmoid(gap_LBB) + torch.sigmoid(logit_LBB.square())
-        count_LB = other_LBB.sum(2).clamp(min=1)
-        return ((each_LBB * other_LBB).sum(2) / count_LB)[taught_LB].sum()
+        mean_LB = each_LBB.where(other_LBB, 0.0).sum(2) / count_LB.clamp(min=1)
+        return mean_LB.where(taught_LB, 0.0).sum()
     weight_LBB = logit_LBB.masked_fill(~other_LBB, -1e30).softmax(2) * other_LBB
     better_LB = (weight_LBB * torch.sigmoid(-gap_LBB)).sum(2)
     penalty_LB = BPR_MAX_PENALTY * (weight_LBB * logit_LBB.square()).sum(2)
-    return (penalty_LB - (better_LB + 1e-24).log())[taught_LB].sum()
+    return (penalty_LB - (better_LB + 1e-24).log()).where(taught_LB, 0.0).sum()
 
 
 # What networks that read histories have in common.

@@ -19,8 +19,9 @@ from torch import Tensor
 from tacit import streams
 from tacit.central.rows import StepRule, step_rows, with_row_state
 from tacit.central.samples import PairSamples, Triples
+from tacit.central.steps import step_tables
 from tacit.core.central import TrainedCentralMethod
-from tacit.core.optim import Adam, Sgd, stepped, with_optimizer_state, without_optimizer_state
+from tacit.core.optim import Adam, Sgd, with_optimizer_state, without_optimizer_state
 from tacit.core.types import Initializer, Params, draw_parameter
 from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
@@ -185,11 +186,15 @@ class DenseModel(BatchTrained[AnySamples]):
     ) -> tuple[Params, float]:
         device = next(iter(parameters.values())).device
         total = torch.zeros((), dtype=torch.float64, device=device)
+        moving = {
+            name: value.clone(memory_format=torch.contiguous_format)
+            for name, value in parameters.items()
+        }
         for slope in self.slopes(parameters, samples, epoch):
-            loss, gradient = slope(self.learnt(parameters))
-            parameters = stepped(parameters, gradient, self.optimiser, epoch.rate)
+            loss, gradient = slope(self.learnt(moving))
+            moving = step_tables(moving, gradient, self.optimiser, epoch.rate)
             total += loss
-        return parameters, total.item()
+        return moving, total.item()
 
 
 # Only the rows that a batch reads move.

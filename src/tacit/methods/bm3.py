@@ -37,10 +37,14 @@ from tacit.central.embeddings import (
     require_weights,
     summed_norms,
 )
-from tacit.central.graph import propagate
-from tacit.central.multimodal import GraphAndContent, GraphContentModel, require_layers
+from tacit.central.graph import BothWays, incidence, propagate
+from tacit.central.multimodal import (
+    GraphAndContent,
+    GraphContentModel,
+    require_layers,
+)
 from tacit.central.networks import dropped, glorot, layer, row_of, through
-from tacit.central.samples import Batch
+from tacit.central.samples import Batch, once
 from tacit.core.registry import register
 from tacit.core.types import CONTENT, Initializer, Params
 from tacit.data.views import TrainView
@@ -97,7 +101,8 @@ class Bm3(GraphContentModel[GraphAndContent]):
         return found
 
     def known(self, train: TrainView, dtype: torch.dtype, device: torch.device) -> GraphAndContent:
-        return self.graph_and_content(train, dtype, device)
+        graph = BothWays.of(incidence(train.positives, train.n_items), dtype, device)
+        return GraphAndContent(graph, self.content_there(train, dtype, device))
 
     def vectors(self, p: Params, known: GraphAndContent) -> tuple[Tensor, Tensor]:
         """All users and all items, before they are predictions."""
@@ -112,20 +117,23 @@ class Bm3(GraphContentModel[GraphAndContent]):
     ) -> Tensor:
         user_UD, item_ID = self.vectors(p, known)
         # rows that stand in a batch many times are predicted from once
-        user_R, user_B = torch.unique(batch.user_B, return_inverse=True)
-        item_R, item_B = torch.unique(batch.positive_B, return_inverse=True)
-        user_RD, item_RD = user_UD[user_R], item_ID[item_R]
+        (user_R, user_B), (item_R, item_B) = once(batch.user_B), once(batch.positive_B)
+        user_RD, item_RD = user_UD.index_select(0, user_R), item_ID.index_select(0, item_R)
         user_target_BD, item_target_BD = (
-            dropped(row_RD.detach()[row_B], self.dropout, generator)
+            dropped(row_RD.detach().index_select(0, row_B), self.dropout, generator)
             for row_RD, row_B in ((user_RD, user_B), (item_RD, item_B))
         )
-        loss = unlike(through(p, PREDICTOR, user_RD)[user_B], item_target_BD)
-        loss = loss + unlike(through(p, PREDICTOR, item_RD)[item_B], user_target_BD)
+        for_user_BD, for_item_BD = (
+            through(p, PREDICTOR, row_RD).index_select(0, row_B)
+            for row_RD, row_B in ((user_RD, user_B), (item_RD, item_B))
+        )
+        loss = unlike(for_user_BD, item_target_BD) + unlike(for_item_BD, user_target_BD)
         for name in self.modalities:
-            content_RF = self.content_rows(p, known, name)[item_R]
+            content_RF = self.content_rows(p, known, name).index_select(0, item_R)
             modality_RD = through(p, f"project.{CONTENT}{name}", content_RF)
-            prediction_BD = through(p, PREDICTOR, modality_RD)[item_B]
-            own_target_BD = dropped(modality_RD.detach()[item_B], self.dropout, generator)
+            prediction_BD = through(p, PREDICTOR, modality_RD).index_select(0, item_B)
+            own_target_BD = modality_RD.detach().index_select(0, item_B)
+            own_target_BD = dropped(own_target_BD, self.dropout, generator)
             both = unlike(prediction_BD, item_target_BD) + unlike(prediction_BD, own_target_BD)
             loss = loss + self.modality_weight * both
         return loss + self.penalty * summed_norms(user_UD, item_ID)

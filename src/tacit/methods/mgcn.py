@@ -27,7 +27,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import scipy.sparse
 import torch
 from torch import Tensor
 
@@ -40,8 +39,12 @@ from tacit.central.embeddings import (
     require_weights,
     summed_squares,
 )
-from tacit.central.graph import SparseMatrix, incidence, nearest_items, normalised, propagate
-from tacit.central.multimodal import GraphAndContent, GraphContentModel, require_layers
+from tacit.central.graph import BothWays, SparseMatrix, incidence, nearest_items, propagate
+from tacit.central.multimodal import (
+    GraphAndContent,
+    GraphContentModel,
+    require_layers,
+)
 from tacit.central.networks import glorot, layer, row_of, through
 from tacit.central.samples import Batch
 from tacit.core.optim import Adam, Sgd
@@ -132,18 +135,15 @@ class Mgcn(GraphContentModel[Views]):
         return found
 
     def known(self, train: TrainView, dtype: torch.dtype, device: torch.device) -> Views:
-        plain = self.graph_and_content(train, dtype, device)
+        graph = BothWays.of(incidence(train.positives, train.n_items), dtype, device)
         nearest = {
-            name: nearest_items(value_IF, self.neighbours, "similarity")
+            name: SparseMatrix.of(
+                nearest_items(value_IF, self.neighbours, "similarity"), dtype, device
+            )
             for name, value_IF in self.content(train).items()
         }
-        to_users = normalised(incidence(train.positives, train.n_items))
-
-        def ready(matrix: scipy.sparse.csr_array) -> SparseMatrix:
-            return SparseMatrix.of(matrix, dtype, device)
-
-        links = {name: ready(matrix) for name, matrix in nearest.items()}
-        return Views(plain.graph, plain.content, links, ready(to_users))
+        content = self.content_there(train, dtype, device)
+        return Views(graph, content, nearest, graph.to_users)
 
     def views(self, p: Params, known: Views) -> tuple[Tensor, Tensor]:
         """(U + I, D) what behaviour says of users and items, and what content does."""
@@ -167,14 +167,19 @@ class Mgcn(GraphContentModel[Views]):
         first_item = len(p[USER_TABLE])
         vector_ND = behaviour_ND + side_ND
         positive_B = batch.positive_B + first_item
-        user_BD, positive_BD = vector_ND[batch.user_B], vector_ND[positive_B]
-        negative_BD = vector_ND[batch.negative_B + first_item]
+        user_BD, positive_BD, negative_BD = (
+            vector_ND.index_select(0, row_B)
+            for row_B in (batch.user_B, positive_B, batch.negative_B + first_item)
+        )
         loss = ranking_loss((user_BD * positive_BD).sum(1), (user_BD * negative_BD).sum(1))
         # over the size of a whole batch, also in the last one, which may be smaller
         scale = self.penalty * len(batch) / self.batch
         loss = loss + scale * summed_squares(user_BD, positive_BD, negative_BD)
         for row_B in (positive_B, batch.user_B):
-            both = contrast(side_ND[row_B], behaviour_ND[row_B], TEMPERATURE)
+            side_BD, behaviour_BD = (
+                rows_ND.index_select(0, row_B) for rows_ND in (side_ND, behaviour_ND)
+            )
+            both = contrast(side_BD, behaviour_BD, TEMPERATURE)
             loss = loss + self.contrast_weight * both
         return loss
 

@@ -18,7 +18,7 @@ from tacit.data.views import History, TrainView
 from tacit.errors import TacitError
 from tacit.memory import require_memory
 from tacit.methods.entry import METHODS, Chosen, Entry
-from tacit.methods.item_to_item import ItemToItem, require_grid
+from tacit.methods.item_to_item import ItemToItem, require_grid, train_matrix
 
 # A first-order Markov chain: what comes next is counted for the last item, and nothing else of a
 # history is looked at.
@@ -167,11 +167,59 @@ class Recalled(ItemToItem):
     decay: float  # of an item that one other came after, against the latest
 
     def score(self, histories: Sequence[History], key_B: np.ndarray) -> np.ndarray:
-        row_BI = np.zeros((len(histories), len(self.weight_II)))
-        for b, history in enumerate(histories):
-            age_H = np.arange(len(history))[::-1]
-            np.add.at(row_BI[b], history.item_H, history.weights * self.decay**age_H)
-        return row_BI @ self.weight_II
+        start_B1 = np.cumsum([0, *map(len, histories)])
+        item_N = np.concatenate([np.zeros(0, np.int64), *(one.item_H for one in histories)])
+        input_N = np.concatenate([np.zeros(0), *map(self._faded, histories)])
+        shape = (len(histories), len(self.weight_II))
+        scored: np.ndarray = scipy.sparse.csr_array((input_N, item_N, start_B1), shape=shape) @ (
+            self.weight_II
+        )
+        return scored
+
+    def _faded(self, history: History) -> np.ndarray:
+        """(H,) what each item of a history counts."""
+        faded_H: np.ndarray = history.weights * self.decay ** np.arange(len(history))[::-1]
+        return faded_H
+
+
+def solved(square_II: np.ndarray, right_II: np.ndarray, list_UI: scipy.sparse.csr_array) -> None:
+    """Puts the solution X of `square` X = `right` in the place of `right`; `square` is spoiled.
+
+    `square` is positive definite and both are sums over lists: two items meet in an entry off the
+    diagonal only if a list has both, and an item in no list has no entry of `right`. The items that
+    only one list has are eliminated first, list by list, exactly: they meet nothing outside of it.
+    What is left to solve is as wide as the items that several lists share.
+
+    >>> square_II = np.array([[2.0, 1.0, 0.0], [1.0, 3.0, 0.0], [0.0, 0.0, 1.0]])
+    >>> right_II = np.array([[0.0, 5.0, 0.0], [5.0, 0.0, 0.0], [0.0, 0.0, 0.0]])
+    >>> solved(square_II, right_II, scipy.sparse.csr_array(np.array([[1, 1, 0], [0, 1, 0]])))
+    >>> right_II.round(9).tolist()
+    [[-1.0, 3.0, 0.0], [2.0, -1.0, 0.0], [0.0, 0.0, 0.0]]
+    """
+    lists_I = np.bincount(list_UI.indices, minlength=len(square_II))
+    eliminated = []
+    for item_H in np.split(list_UI.indices, list_UI.indptr[1:-1]):
+        own_A, other_C = item_H[lists_I[item_H] == 1], item_H[lists_I[item_H] > 1]
+        if not len(own_A):
+            continue
+        between_AC = square_II[np.ix_(own_A, other_C)]
+        both = np.hstack([between_AC, right_II[np.ix_(own_A, item_H)]])
+        both = scipy.linalg.solve(square_II[np.ix_(own_A, own_A)], both, assume_a="pos")
+        by_other_AC, by_right_AH = both[:, : len(other_C)], both[:, len(other_C) :]
+        square_II[np.ix_(other_C, other_C)] -= between_AC.T @ by_other_AC
+        right_II[np.ix_(other_C, item_H)] -= between_AC.T @ by_right_AH
+        eliminated.append((own_A, other_C, item_H, by_other_AC, by_right_AH))
+    shared_C = np.flatnonzero(lists_I > 1)
+    right_II[shared_C] = scipy.linalg.solve(
+        square_II[np.ix_(shared_C, shared_C)],
+        right_II[shared_C],
+        assume_a="pos",
+        overwrite_a=True,
+        overwrite_b=True,
+    )
+    for own_A, other_C, item_H, by_other_AC, by_right_AH in eliminated:
+        right_II[own_A] = -by_other_AC @ right_II[other_C]
+        right_II[np.ix_(own_A, item_H)] += by_right_AH
 
 
 @register("slist")
@@ -225,13 +273,12 @@ class Slist(CentralMethod):
         )
         ridge, share, position_decay, inference_decay = self.grid[setting]
         asked = (self, ridge, share, position_decay)
-        solved, weight_II = _SOLVED.get(train, (None, np.zeros(0)))
-        if solved != asked:
+        answered, weight_II = _SOLVED.get(train, (None, np.zeros(0)))
+        if answered != asked:
             past_II, next_II = self.sums(train, share, np.exp(-1.0 / position_decay))
             past_II[np.diag_indices_from(past_II)] += ridge
-            weight_II = scipy.linalg.solve(
-                past_II, next_II, assume_a="pos", overwrite_a=True, overwrite_b=True
-            )
+            solved(past_II, next_II, train_matrix(train))
+            weight_II = next_II
             _SOLVED[train] = asked, weight_II
         return Recalled(weight_II, np.exp(-1.0 / inference_decay))
 
@@ -249,9 +296,9 @@ class Slist(CentralMethod):
             ones = np.ones(len(items.item_N))
             matrix = scipy.sparse.csr_array((ones, items.item_N, items.start_U1), shape=shape)
             weighted = scipy.sparse.diags_array(share * row_U) @ matrix
-            full_II = (matrix.T @ weighted).toarray()
-            past_II += full_II
-            next_II += full_II
+            full = (matrix.T @ weighted).tocoo()
+            past_II[full.coords] += full.data
+            next_II[full.coords] += full.data
         return past_II, next_II
 
     def row_weights(self, train: TrainView) -> np.ndarray:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
-import scipy.sparse
 import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
 from tacit.central.embeddings import EmbeddingModel, Embeddings
 from tacit.central.factor_kernels import FactorTables, bpr_descent, bpr_epoch
+from tacit.central.graph import (
+    BothWays,
+    each_layer,
+    incidence,
+    propagate,
+)
 from tacit.central.networks import glorot, row_of
-from tacit.central.rows import StepRule, Table, is_written_down, table_of, with_row_state
+from tacit.central.rows import StepRule, Table, is_written_down, table_of
 from tacit.central.samples import Batch, Triples, draw_triples
 from tacit.central.training import RowModel, require_at_least_one
 from tacit.core.capabilities import defines
@@ -26,7 +31,6 @@ from tacit.data.views import History, Lists, TrainView
 from tacit.errors import TacitError
 from tacit.methods.entry import METHODS, Entry
 from tacit.methods.ials import once
-from tacit.methods.item_to_item import train_matrix
 
 USER, BIAS = "user", "bias"
 
@@ -131,58 +135,22 @@ METHODS["bprmf"] = Entry(
 # P is symmetric, so the gradient by E0 is P times that by Z: no graph of operations is kept.
 #
 # From the paper: width 64, Xavier's first values, Adam at 0.001 (every row moves at every step),
-# batches of 2048 (the released code), penalty 1e-4, 3 layers. Products are scipy's: in the
-# measured run torch's took a fifth less time (docs/results/independent.md). These stay because the
-# gradient is written by hand, without torch.
+# batches of 2048 (the released code), penalty 1e-4, 3 layers.
 #
 # Ours: a newcomer has no row of its own: its E0 is zero, and items are as they were without it.
 
 
-class Graph(NamedTuple):
-    """The train interactions as weights between users and items, in both directions."""
+@dataclass(frozen=True, eq=False)
+class Neighbours:
+    """The graph, and the roots of how many users items have, or 1."""
 
-    to_user: scipy.sparse.csr_array  # (U, I)
-    to_item: scipy.sparse.csr_array
-
-    @classmethod
-    def of(cls, train: TrainView, dtype: np.dtype) -> Graph:
-        """
-        >>> lists = Lists.from_pairs(np.array([0, 0, 1]), np.array([0, 1, 1]), n_lists=2)
-        >>> train = TrainView(2, lists, np.array([5, 6], np.uint64), Lists.empty(2))
-        >>> (Graph.of(train, np.dtype(float)).to_user.toarray() ** 2).round(3).tolist()
-        [[0.5, 0.25], [0.0, 0.5]]
-        """
-        matrix = train_matrix(train)
-        user_U, item_I = (np.maximum(matrix.sum(axis=axis), 1.0) for axis in (1, 0))
-        scaled = scipy.sparse.diags_array(user_U**-0.5) @ matrix
-        scaled = scaled @ scipy.sparse.diags_array(item_I**-0.5)
-        to_user = scipy.sparse.csr_array(scaled.astype(dtype))
-        return cls(to_user, scipy.sparse.csr_array(to_user.T))
-
-    def layers(
-        self, user_UD: np.ndarray, item_ID: np.ndarray, count: int
-    ) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Rows before and after each of `count` layers."""
-        found = [(user_UD, item_ID)]
-        for _ in range(count):
-            users, items = found[-1]
-            found.append((self.to_user @ items, self.to_item @ users))
-        return found
-
-    def mean(
-        self, user_UD: np.ndarray, item_ID: np.ndarray, count: int
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """P times the rows."""
-        layers = self.layers(user_UD, item_ID, count)
-        mean_UD, mean_ID = user_UD / len(layers), item_ID / len(layers)
-        for users, items in layers[1:]:
-            mean_UD, mean_ID = mean_UD + users / len(layers), mean_ID + items / len(layers)
-        return mean_UD, mean_ID
+    graph: BothWays
+    root_I: Tensor
 
 
 @register("lightgcn")
 @dataclass(frozen=True)
-class LightGcn(EmbeddingModel[Graph]):
+class LightGcn(EmbeddingModel[Neighbours]):
     """LightGCN; an epoch plays batch after batch, with two products over the graph each.
 
     >>> LightGcn().n_parameters(n_users=10, n_items=20)
@@ -191,7 +159,6 @@ class LightGcn(EmbeddingModel[Graph]):
 
     EPOCH_OF: ClassVar[str] = "mini-batches over the whole graph"
     SCORED: ClassVar[str] = "scored."
-    runs_on_gpu: ClassVar[bool] = False
 
     layers: int = 3
     penalty: float = 1e-4
@@ -217,54 +184,48 @@ class LightGcn(EmbeddingModel[Graph]):
         """How many numbers are learnt: layers have none of their own."""
         return self.dim * (n_users + n_items)
 
-    def known(self, train: TrainView, dtype: torch.dtype, device: torch.device) -> Graph:
-        return Graph.of(train, torch.zeros(0, dtype=dtype).numpy().dtype)
+    def known(self, train: TrainView, dtype: torch.dtype, device: torch.device) -> Neighbours:
+        links_UI = incidence(train.positives, train.n_items)
+        root_I = np.sqrt(np.maximum(links_UI.sum(axis=0), 1.0))
+        graph = BothWays.of(links_UI, dtype, device)
+        return Neighbours(graph, torch.from_numpy(root_I).to(device, dtype))
 
-    def with_state(self, values: Params) -> Params:
-        """Steps are counted by row: torch's powers of many counts round otherwise than of one, and
-        numbers stay what they were."""
-        return with_row_state(values, self.optimiser)
+    def embeddings(self, p: Params, known: Neighbours) -> Embeddings:
+        return Embeddings(*propagate(known.graph, p[USER], p[ITEMS], self.layers))
 
-    def embeddings(self, p: Params, known: Graph) -> Embeddings:
-        mean_UD, mean_ID = known.mean(p[USER].numpy(), p[ITEMS].numpy(), self.layers)
-        return Embeddings(torch.from_numpy(mean_UD), torch.from_numpy(mean_ID))
-
+    @torch.no_grad()
     def finished(self, parameters: Params, train: TrainView) -> Params:
         """Beside the vectors: the sum of item rows of all layers but the last, over the roots of
         their degrees, for newcomers."""
-        user_UD, item_ID = parameters[USER].numpy(), parameters[ITEMS].numpy()
-        steps = self.known_of(parameters, train).layers(user_UD, item_ID, self.layers)
-        count_I = np.maximum(train_matrix(train).sum(axis=0), 1.0)
-        shared_ID = sum((items for _, items in steps[:-1]), np.zeros_like(item_ID))
-        shared_ID = shared_ID / (self.layers + 1) / np.sqrt(count_I)[:, None].astype(item_ID.dtype)
-        shared = {f"{self.SCORED}layers": torch.from_numpy(shared_ID)}
-        return super().finished(parameters, train) | shared
+        known, users = self.known_of(parameters, train), len(parameters[USER])
+        first_ND = torch.cat([parameters[USER], parameters[ITEMS]])
+        steps = each_layer(known.graph, first_ND, self.layers)
+        shared_ID = sum(
+            (row_ND[users:] for row_ND in steps[:-1]), torch.zeros_like(parameters[ITEMS])
+        )
+        shared_ID = shared_ID / (self.layers + 1) / known.root_I[:, None]
+        return super().finished(parameters, train) | {f"{self.SCORED}layers": shared_ID}
 
+    @torch.no_grad()
     def slope(
-        self, p: Params, known: Graph, batch: Batch, generator: np.random.Generator
+        self, p: Params, known: Neighbours, batch: Batch, generator: np.random.Generator
     ) -> tuple[Tensor, Params]:
         """The loss without its penalty, and the gradient of both by all rows."""
-        user_UD, item_ID = p[USER].numpy(), p[ITEMS].numpy()
-        user_B, item_B, other_B = (
-            rows.numpy() for rows in (batch.user_B, batch.positive_B, batch.negative_B)
-        )
-        mean_UD, mean_ID = known.mean(user_UD, item_ID, self.layers)
-        p_BD, q_i, q_j = mean_UD[user_B], mean_ID[item_B], mean_ID[other_B]
+        user_B, item_2B = batch.user_B, torch.cat([batch.positive_B, batch.negative_B])
+        mean_UD, mean_ID = propagate(known.graph, p[USER], p[ITEMS], self.layers)
+        p_BD = mean_UD.index_select(0, user_B)
+        q_i, q_j = mean_ID.index_select(0, item_2B).chunk(2)
         x_B = (p_BD * (q_i - q_j)).sum(1)
-        weight_B1 = (-1.0 / (1.0 + np.exp(x_B)) / len(batch))[:, None].astype(p_BD.dtype)
-        by_user_UD, by_item_ID = np.zeros_like(user_UD), np.zeros_like(item_ID)
-        np.add.at(by_user_UD, user_B, weight_B1 * (q_i - q_j))
-        np.add.at(by_item_ID, item_B, weight_B1 * p_BD)
-        np.add.at(by_item_ID, other_B, -weight_B1 * p_BD)
-        slope_UD, slope_ID = known.mean(by_user_UD, by_item_ID, self.layers)
-        share = self.penalty / len(batch)
-        named_U = np.bincount(user_B, minlength=len(user_UD))
-        named_I = np.bincount(np.concatenate([item_B, other_B]), minlength=len(item_ID))
-        slope_UD = slope_UD + (share * named_U)[:, None].astype(p_BD.dtype) * user_UD
-        slope_ID = slope_ID + (share * named_I)[:, None].astype(p_BD.dtype) * item_ID
-        mean = torch.tensor(np.logaddexp(0.0, -x_B.astype(np.float64)).mean())
-        gradient = {USER: torch.from_numpy(slope_UD), ITEMS: torch.from_numpy(slope_ID)}
-        return mean * len(batch), gradient
+        weight_B1 = -torch.sigmoid(-x_B)[:, None] / len(batch)
+        by_i = weight_B1 * p_BD
+        by_user_UD = torch.zeros_like(mean_UD).index_add_(0, user_B, weight_B1 * (q_i - q_j))
+        by_item_ID = torch.zeros_like(mean_ID).index_add_(0, item_2B, torch.cat([by_i, -by_i]))
+        slopes = propagate(known.graph, by_user_UD, by_item_ID, self.layers)
+        gradient = dict(zip((USER, ITEMS), slopes, strict=True))
+        for name, row_B in ((USER, user_B), (ITEMS, item_2B)):
+            named_BD = p[name].index_select(0, row_B)
+            gradient[name].index_add_(0, row_B, named_BD, alpha=self.penalty / len(batch))
+        return softplus(-x_B.double(), threshold=40.0).sum(), gradient
 
     def score_newcomer(
         self, parameters: Params, history: History, *, name: int, seed: int, epochs: int
@@ -272,7 +233,7 @@ class LightGcn(EmbeddingModel[Graph]):
         items, shared = (parameters[f"{self.SCORED}{name}"] for name in ("items", "layers"))
         own = once(Lists(np.array([0, len(history)]), history.item_H), len(items)).item_N
         user_D = shared[torch.from_numpy(own)].sum(0) / max(len(own), 1) ** 0.5
-        return np.asarray((items @ user_D).numpy())
+        return np.asarray((items @ user_D).cpu().numpy())
 
 
 METHODS["lightgcn"] = Entry(

@@ -45,6 +45,7 @@ from tacit.central.embeddings import (
     require_weights,
 )
 from tacit.central.graph import (
+    BothWays,
     SparseMatrix,
     both_ways,
     incidence,
@@ -52,7 +53,11 @@ from tacit.central.graph import (
     normalised,
     propagate,
 )
-from tacit.central.multimodal import GraphAndContent, GraphContentModel, require_layers
+from tacit.central.multimodal import (
+    GraphAndContent,
+    GraphContentModel,
+    require_layers,
+)
 from tacit.central.networks import dropped, glorot, layer, row_of, through
 from tacit.central.samples import Batch
 from tacit.core.optim import Adam, Sgd
@@ -168,7 +173,6 @@ class Pgl(GraphContentModel[Principal]):
         return found
 
     def known(self, train: TrainView, dtype: torch.dtype, device: torch.device) -> Principal:
-        plain = self.graph_and_content(train, dtype, device)
         near = [
             nearest_items(value_IF, self.neighbours, "equal") * weight
             for value_IF, weight in zip(
@@ -180,7 +184,11 @@ class Pgl(GraphContentModel[Principal]):
         if self.principal == "global":
             whole = rebuilt(both_ways(normalised(links_UI)), self.dim)
             trained_on = SparseMatrix.of(whole, dtype, device)
-        return Principal(plain.graph, plain.content, nearest, links_UI, trained_on)
+        graph, content = (
+            BothWays.of(links_UI, dtype, device),
+            self.content_there(train, dtype, device),
+        )
+        return Principal(graph, content, nearest, links_UI, trained_on)
 
     def in_epoch(self, known: Principal, seed: int, number: int) -> Principal:
         if known.trained_on is not None:
@@ -189,8 +197,7 @@ class Pgl(GraphContentModel[Principal]):
         generator = streams.numpy_generator(seed, streams.NETWORK_DROPOUT, number, name)
         links_UI = drawn_links(known.links_UI, self.share, generator)
         like = known.nearest.matrix
-        graph = SparseMatrix.of(both_ways(normalised(links_UI)), like.dtype, like.device)
-        return replace(known, graph=graph)
+        return replace(known, graph=BothWays.of(links_UI, like.dtype, like.device))
 
     def embeddings(self, p: Params, known: Principal) -> Embeddings:
         users = [p[USER_TABLE], *(p[f"{USER_TABLE}.{name}"] for name in self.modalities[1:])]
@@ -209,8 +216,10 @@ class Pgl(GraphContentModel[Principal]):
         self, p: Params, known: Principal, batch: Batch, generator: np.random.Generator
     ) -> Tensor:
         made = self.embeddings(p, known)
-        user_BD, positive_BD = made.user_UD[batch.user_B], made.item_ID[batch.positive_B]
-        negative_BD = made.item_ID[batch.negative_B]
+        user_BD = made.user_UD.index_select(0, batch.user_B)
+        positive_BD, negative_BD = (
+            made.item_ID.index_select(0, item_B) for item_B in (batch.positive_B, batch.negative_B)
+        )
         loss = ranking_loss((user_BD * positive_BD).sum(1), (user_BD * negative_BD).sum(1))
         if self.contrast_weight == 0:
             return loss

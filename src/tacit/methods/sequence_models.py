@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import layer_norm
 
 from tacit.central.networks import glorot
+from tacit.central.recurrent import recurrent_states
 from tacit.central.sequences import (
     ITEM_BIAS,
     ITEM_TABLE,
@@ -176,14 +177,10 @@ class Gru4Rec(SequenceModel):
         }
 
     def states(self, p: Params, read: Read, dropout: Dropout | None) -> Tensor:
-        row_BLD = p[ITEM_TABLE][read.item_BL]
         names = ("gates.item", "gates.state", "gates.item_bias", "gates.state_bias")
+        item_R, read_BL = read.item_BL.unique(return_inverse=True)
         gates = [p[name] for name in names]
-        state_BD, states = row_BLD.new_zeros((len(row_BLD), self.dim)), []
-        for row_BD in row_BLD.unbind(1):
-            state_BD = torch.gru_cell(row_BD, state_BD, *gates)
-            states.append(state_BD)
-        state_BLD = torch.stack(states, dim=1)
+        state_BLD = recurrent_states(p[ITEM_TABLE][item_R], read_BL, *gates)
         return state_BLD if dropout is None else dropout(state_BLD, 0)
 
 

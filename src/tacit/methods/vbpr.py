@@ -39,7 +39,7 @@ from tacit.central.embeddings import (
 )
 from tacit.central.multimodal import ContentModel
 from tacit.central.networks import glorot, row_of, through
-from tacit.central.samples import Batch
+from tacit.central.samples import Batch, once
 from tacit.core.registry import register
 from tacit.core.types import Initializer, Params
 from tacit.data.sampling import Sampling
@@ -94,11 +94,13 @@ class Vbpr(ContentModel[Tensor]):
 
     def item_rows(self, p: Params, content_IF: Tensor, item_R: Tensor) -> tuple[Tensor, Tensor]:
         """(R, 2 D) vectors of items, and (R,) their biases."""
-        content_RF = content_IF[item_R]
-        row_RD = torch.cat([p[ITEM_TABLE][item_R], through(p, PROJECT, content_RF)], dim=1)
+        content_RF, own_RD = (
+            table.index_select(0, item_R) for table in (content_IF, p[ITEM_TABLE])
+        )
+        row_RD = torch.cat([own_RD, through(p, PROJECT, content_RF)], dim=1)
         if not self.biases:
             return row_RD, row_RD.new_zeros(len(row_RD))
-        return row_RD, p[BIAS][item_R] + content_RF @ p[CONTENT_BIAS]
+        return row_RD, p[BIAS].index_select(0, item_R) + content_RF @ p[CONTENT_BIAS]
 
     def embeddings(self, p: Params, known: Tensor) -> Embeddings:
         item_ID, bias_I = self.item_rows(p, known, torch.arange(len(known), device=known.device))
@@ -108,11 +110,11 @@ class Vbpr(ContentModel[Tensor]):
         self, p: Params, known: Tensor, batch: Batch, generator: np.random.Generator
     ) -> Tensor:
         both_2B = torch.cat([batch.positive_B, batch.negative_B])
-        item_R, place_2B = torch.unique(both_2B, return_inverse=True)  # each is projected once
+        item_R, place_2B = once(both_2B)  # each is projected once
         row_RD, bias_R = self.item_rows(p, known, item_R)
-        user_BD = p[USER_TABLE][batch.user_B]
-        positive_BD, negative_BD = row_RD[place_2B].chunk(2)
-        positive_B, negative_B = bias_R[place_2B].chunk(2)
+        user_BD = p[USER_TABLE].index_select(0, batch.user_B)
+        positive_BD, negative_BD = row_RD.index_select(0, place_2B).chunk(2)
+        positive_B, negative_B = bias_R.index_select(0, place_2B).chunk(2)
         loss = ranking_loss(
             (user_BD * positive_BD).sum(1) + positive_B, (user_BD * negative_BD).sum(1) + negative_B
         )
