@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tacit.core.optim import Adam, Optimiser, Sgd
 from tacit.core.types import Params
-from tacit.parts.diffusion.denoiser import descended, with_memory
+from tacit.parts.diffusion.denoiser import Descent, with_memory
 
 
 def _loss(p: Params) -> Tensor:
@@ -28,8 +28,9 @@ def test_steps_are_torchs_own(optimiser: Optimiser, tmp_path: Path) -> None:
     else:
         rule = torch.optim.Adam(theirs.values(), 0.01)
     for _ in range(5):
-        mine = descended(optimiser, mine, _loss, 0.01)
-        save_file(mine, tmp_path / "leaves")
+        descent = Descent(optimiser, mine)
+        descent.step(_loss, 0.01)
+        save_file(descent.whole, tmp_path / "leaves")
         mine = load_file(tmp_path / "leaves")  # which may come back in another order
         rule.zero_grad()
         _loss(theirs).backward()
@@ -41,8 +42,24 @@ def test_steps_are_torchs_own(optimiser: Optimiser, tmp_path: Path) -> None:
 def test_a_step_changes_nothing_that_went_in_and_ignores_outer_settings() -> None:
     first = with_memory(Adam(), {"w": torch.ones(2, 2), "b": torch.tensor(0.5)})
     copy = {name: parameter.clone() for name, parameter in first.items()}
+    descent = Descent(Adam(), first)
     with torch.no_grad():
-        after = descended(Adam(), first, _loss, 0.1)
+        descent.step(_loss, 0.1)
+    after = descent.whole
     assert all(torch.equal(first[name], copy[name]) for name in copy)
     assert not torch.equal(after["w"], first["w"])
     assert not any(parameter.requires_grad for parameter in after.values())
+
+
+def test_steps_in_a_row_are_those_of_one_after_another() -> None:
+    """Also where the parameters were looked at between them, or taken away and brought back."""
+    alone = together = with_memory(Adam(), {"w": torch.ones(2, 2), "b": torch.tensor(0.5)})
+    descent = Descent(Adam(), together)
+    for number in range(3):
+        descent.step(_loss, 0.1 / (1 + number))
+        once = Descent(Adam(), alone)
+        once.step(_loss, 0.1 / (1 + number))
+        alone = once.whole
+        assert all(torch.equal(alone[name], value) for name, value in descent.parameters.items())
+    assert sorted(descent.parameters) == ["b", "w"]
+    assert all(torch.equal(value, alone[name]) for name, value in descent.whole.items())

@@ -25,6 +25,7 @@ from tacit.experiment.resolve import resolve
 from tacit.experiment.run import run
 from tacit.experiment.spec import Experiment
 from tacit.experiment.trainer import Trainer
+from tacit.methods.central_trained import Mf
 from tacit.methods.content_references import (
     RANKED_ITEMS,
     RANKED_USER,
@@ -33,6 +34,7 @@ from tacit.methods.content_references import (
     network_of,
 )
 from tacit.methods.cs_diffrec import CsDiffRec, interaction_rows
+from tacit.methods.heater import Heater
 from tacit.testing import noise
 from tacit.testing.synthetic import with_content
 
@@ -109,6 +111,22 @@ def vectors(method: RanksByVectors, p: Params, train: TrainView) -> torch.Tensor
     feature_IF = torch.from_numpy(method.feature_rows(train))
     row_WU = interaction_rows(train.existing())
     return method.item_vectors(network_of(p), train, row_WU, feature_IF, seed=0)
+
+
+def test_feature_rows_are_those_of_the_view_and_the_width_that_are_asked() -> None:
+    """Those of a view are kept from epoch to epoch, and no others are taken for them."""
+    train = split_dataset(planted_dataset(), COLD).train
+    narrow, wide = (Heater(factors=Mf(dim)) for dim in (3, 4))
+    first_IF = narrow.feature_rows(train)
+    assert narrow.feature_rows(train) is first_IF
+    assert wide.feature_rows(train).shape[1] == 4
+    assert np.array_equal(narrow.feature_rows(train), first_IF)
+    turned = {
+        name: FeatureTable(table.value_IF[::-1], table.present_I[::-1])
+        for name, table in train.content.items()
+    }
+    other = replace(train, content=Modalities(turned))
+    assert not np.array_equal(narrow.feature_rows(other), first_IF)
 
 
 def recalls(trainer: Trainer, train: TrainView, held_out: object, draws: int) -> list[float]:

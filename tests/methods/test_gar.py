@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from tacit.errors import TacitError
 from tacit.methods import METHODS
 from tacit.methods.central_trained import Mf
 from tacit.methods.gar import Batch, Gar, generator_loss, recommender_loss
-from tacit.parts.diffusion.denoiser import descended
+from tacit.parts.diffusion.denoiser import Descent
 
 WIDE = torch.float64
 
@@ -104,13 +105,18 @@ def test_a_step_of_one_half_leaves_the_other_as_it_was() -> None:
     def same(one: Params, two: Params) -> bool:
         return all(torch.equal(value, two[name]) for name, value in one.items())
 
+    def a_step_down(p: Params, loss: Callable[[Params], torch.Tensor]) -> Params:
+        descent = Descent(method.optimiser, p)
+        descent.step(loss, 0.1)
+        return descent.whole
+
     before = copies()
     made_ND = method._generator(5)(making | making_statistics, batch.content_NF, None)
 
     def judge(p: Params) -> torch.Tensor:
         return method.recommender_step(p, judging_statistics, made_ND, batch, training)
 
-    judged = descended(method.optimiser, judging, judge, 0.1)
+    judged = a_step_down(judging, judge)
     after = copies()
     assert same(after[0], before[0])
     assert same(after[1], before[1])
@@ -121,7 +127,7 @@ def test_a_step_of_one_half_leaves_the_other_as_it_was() -> None:
         recommender = judged | judging_statistics
         return method.generator_step(p, making_statistics, recommender, batch, training)
 
-    made = descended(method.optimiser, making, make, 0.1)
+    made = a_step_down(making, make)
     last = copies()
     assert not same(made, before[0])
     assert not same(last[1], before[1])

@@ -84,10 +84,20 @@ def dropped(value: Tensor, rate: float, generator: np.random.Generator) -> Tenso
     """
     if rate == 0:
         return value
-    kept = torch.from_numpy(generator.random(value.shape, dtype=np.float32) >= rate)
-    if value.device.type == "cuda":  # from pinned memory nobody waits for the copy
-        kept = kept.pin_memory().to(value.device, non_blocking=True)
-    return value * kept.to(value.device, value.dtype) / (1 - rate)
+    kept = sent(generator.random(value.shape, dtype=np.float32) >= rate, value.device)
+    return value * kept.to(value.dtype) / (1 - rate)
+
+
+def sent(value: np.ndarray, device: torch.device) -> Tensor:
+    """An array as a tensor on a device; nobody waits for a GPU until it is there.
+
+    >>> sent(np.arange(2), torch.device("cpu")).tolist()
+    [0, 1]
+    """
+    tensor = torch.from_numpy(value)
+    if device.type != "cuda":
+        return tensor.to(device)
+    return tensor.pin_memory().to(device, non_blocking=True)
 
 
 def half_squares(p: Params, names: tuple[str, ...]) -> Tensor:
@@ -96,7 +106,7 @@ def half_squares(p: Params, names: tuple[str, ...]) -> Tensor:
     >>> half_squares({"a": torch.tensor([2.0, 0.0]), "b": torch.ones(1)}, ("a",)).item()
     2.0
     """
-    return torch.stack([p[name].square().sum() for name in names]).sum() / 2
+    return torch.cat([p[name].flatten() for name in names]).square().sum() / 2
 
 
 @dataclass(frozen=True)
@@ -194,7 +204,7 @@ def apart(p: Params, towers: Iterable[Perceptron]) -> tuple[Params, Params]:
 
 @dataclass
 class Losses:
-    """Adds up the losses of batches while they are descended.
+    """Adds up the losses of batches while they are descended, where they are computed.
 
     >>> losses = Losses()
     >>> _ = losses.told(lambda p: p["w"], rows=2)({"w": torch.tensor(3.0)})
@@ -203,7 +213,7 @@ class Losses:
     4.0
     """
 
-    total: float = 0.0
+    total: Tensor | float = 0.0
     rows: int = 0
 
     def told(self, loss: Callable[[Params], Tensor], rows: int) -> Callable[[Params], Tensor]:
@@ -211,11 +221,11 @@ class Losses:
 
         def counted(p: Params) -> Tensor:
             found = loss(p)
-            self.total, self.rows = self.total + found.item() * rows, self.rows + rows
+            self.total, self.rows = self.total + found.detach().double() * rows, self.rows + rows
             return found
 
         return counted
 
     @property
     def mean(self) -> float:
-        return self.total / self.rows if self.rows else float("nan")
+        return float(self.total) / self.rows if self.rows else float("nan")

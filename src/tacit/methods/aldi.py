@@ -34,7 +34,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits, softplus
 
-from tacit.central.networks import Perceptron, half_squares
+from tacit.central.networks import Perceptron, half_squares, sent
 from tacit.central.samples import PairSamples
 from tacit.central.training import require_at_least_one
 from tacit.core.optim import Adam, Optimiser
@@ -166,19 +166,20 @@ class Aldi(ContentReference[Batch]):
     def batches(
         self, known: Known, samples: PairSamples, generator: np.random.Generator
     ) -> Iterator[Batch]:
-        user_N, item_N, negative_N = map(torch.from_numpy, first_pairs(samples))
-        content_WF = known.feature_WF
+        pairs, content_WF = first_pairs(samples), known.feature_WF
+        device = content_WF.device
         weight_W = content_WF.new_ones(len(content_WF))
         if self.weighted:
             weight_W = torch.from_numpy(sureness(known.train)).to(content_WF)
-        for piece in map(torch.from_numpy, self.pieces(len(user_N), generator)):
+        for piece in self.pieces(len(pairs[0]), generator):
+            user_N, item_N, negative_N = (sent(code_N[piece], device) for code_N in pairs)
             yield Batch(
-                known.user_UD[user_N[piece]],
-                known.item_WD[item_N[piece]],
-                known.item_WD[negative_N[piece]],
-                content_WF[item_N[piece]],
-                content_WF[negative_N[piece]],
-                weight_W[item_N[piece]],
+                known.user_UD[user_N],
+                known.item_WD[item_N],
+                known.item_WD[negative_N],
+                content_WF[item_N],
+                content_WF[negative_N],
+                weight_W[item_N],
             )
 
     def user_vectors(self, p: Params, factors: Params, user_ND: Tensor) -> Tensor:

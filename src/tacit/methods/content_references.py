@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import ClassVar, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
@@ -40,12 +41,15 @@ from tacit.data.sampling import Sampling
 from tacit.data.views import History, TrainView
 from tacit.methods.central_trained import Mf
 from tacit.parts.cold.features import Features
-from tacit.parts.diffusion.denoiser import descended, with_memory
+from tacit.parts.diffusion.denoiser import Descent, with_memory
 
 USER, ITEMS = "user", "items"  # the tables of the factorisation
 WARM = "warm"  # codes of the items that exist in training
 RANKED_USER, RANKED_ITEMS = "ranked.user", "ranked.items"
 NETWORK = "network."
+
+# The last feature rows of a view: every epoch reads the same, and to turn them takes its time.
+_ROWS: WeakKeyDictionary[TrainView, tuple[object, np.ndarray]] = WeakKeyDictionary()
 
 # The widths of the references' own papers, and that of MDiffFR, who compares with them.
 FACTORS = Mf(200, 256, Sampling(negatives=5), Adam(lifetime="persistent"))
@@ -99,8 +103,12 @@ class RanksByVectors(TrainedCentralMethod, ABC):
 
     def feature_rows(self, train: TrainView) -> np.ndarray:
         """(I, F) of the whole catalogue; what they are scaled and turned by is of touched items."""
-        touched_I = train.popularity_I() > 0
-        return self.features.rows(train.content, touched_I, self.feature_width)
+        asked = (self.features, self.feature_width)
+        answered, row_IF = _ROWS.get(train, (None, np.zeros(0)))
+        if answered != asked:
+            row_IF = self.features.rows(train.content, train.popularity_I() > 0, asked[1])
+            _ROWS[train] = asked, row_IF
+        return row_IF
 
     def score(
         self, parameters: Params, histories: Sequence[History], user_B: np.ndarray
@@ -219,15 +227,20 @@ class ContentReference(RanksByVectors, Generic[AnyBatch]):
         """The parameters after epoch `number` of the stage (from 1), and the mean loss of the last
         network. On every batch the networks descend one after the other."""
         networks = self.networks(known.feature_IF.shape[1])
-        states = {name: apart(beginning(p, name), towers) for name, towers in networks.items()}
+        states, descents = {}, {}
+        for name, towers in networks.items():
+            moving, statistics = apart(beginning(p, name), towers)
+            descents[name] = Descent(self.optimiser, moving)
+            states[name] = descents[name].parameters, statistics
         rate, losses = self.optimiser.rate_at(number, len(known.item_WD)), Losses()
         *_, last = networks
         for batch in self.batches(known, samples, generator):
-            for name, (moving, statistics) in states.items():
+            for name, descent in descents.items():
                 loss = self.loss_of(name, batch, states, generator)
                 loss = losses.told(loss, len(batch)) if name == last else loss
-                states[name] = descended(self.optimiser, moving, loss, rate), statistics
-        after = {name: moving | statistics for name, (moving, statistics) in states.items()}
+                descent.step(loss, rate)
+                states[name] = descent.parameters, states[name][1]
+        after = {name: descent.whole | states[name][1] for name, descent in descents.items()}
         named = {f"{name}{key}": value for name, q in after.items() for key, value in q.items()}
         return named, losses.mean
 

@@ -53,7 +53,7 @@ from tacit.methods.content_references import (
 )
 from tacit.methods.entry import METHODS, Entry
 from tacit.parts.cold.features import Features
-from tacit.parts.diffusion.denoiser import descended, waves, with_memory
+from tacit.parts.diffusion.denoiser import Descent, waves, with_memory
 from tacit.parts.diffusion.process import Noised, Schedule, loss_of, noised
 
 _TIME_WIDTH = 10
@@ -183,13 +183,14 @@ class CsDiffRec(RanksByVectors):
         feature_IF = torch.from_numpy(self.feature_rows(train)).to(like)
         row_WU = interaction_rows(train.existing()).to(like)
         denoiser = self._denoiser(train.n_users, feature_IF.shape[1])
-        learnt, losses = network_of(parameters), Losses()
+        descent, losses = Descent(self.optimiser, network_of(parameters)), Losses()
         rate = self.optimiser.rate_at(number, train.n_items)
         feature_WF = feature_IF[parameters[WARM]]
         for piece in torch.from_numpy(generator.permutation(len(row_WU))).split(self.batch):
             batch = noised(self.schedule, row_WU[piece], feature_WF[piece], self.dropout, generator)
             loss = partial(_loss, denoiser, self.schedule, batch, self.loss == "weighted")
-            learnt = descended(self.optimiser, learnt, losses.told(loss, len(piece)), rate)
+            descent.step(losses.told(loss, len(piece)), rate)
+        learnt = descent.whole
         with torch.no_grad():
             ranked = {
                 RANKED_USER: torch.cat([learnt["out.w"].T, learnt["out.b"][:, None]], dim=1),

@@ -39,7 +39,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import softplus
 
-from tacit.central.networks import Perceptron, half_squares
+from tacit.central.networks import Perceptron, half_squares, sent
 from tacit.central.samples import PairSamples
 from tacit.central.training import require_at_least_one
 from tacit.core.optim import Adam, Optimiser
@@ -209,14 +209,15 @@ class Gar(ContentReference[Batch]):
     def batches(
         self, known: Known, samples: PairSamples, generator: np.random.Generator
     ) -> Iterator[Batch]:
-        user_N, item_N, negative_N = map(torch.from_numpy, first_pairs(samples))
-        content_WF = known.feature_WF
-        for piece in map(torch.from_numpy, self.pieces(len(user_N), generator)):
+        pairs, content_WF = first_pairs(samples), known.feature_WF
+        device = content_WF.device
+        for piece in self.pieces(len(pairs[0]), generator):
+            user_N, item_N, negative_N = (sent(code_N[piece], device) for code_N in pairs)
             yield Batch(
-                known.user_UD[user_N[piece]],
-                known.item_WD[item_N[piece]],
-                known.item_WD[negative_N[piece]],
-                content_WF[item_N[piece]],
+                known.user_UD[user_N],
+                known.item_WD[item_N],
+                known.item_WD[negative_N],
+                content_WF[item_N],
             )
 
     def user_vectors(self, p: Params, factors: Params, user_ND: Tensor) -> Tensor:

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from tacit.central.networks import Perceptron, half_squares, linear, through
+from tacit.central.networks import Perceptron, half_squares, linear, sent, through
 from tacit.central.samples import PairSamples
 from tacit.central.training import require_at_least_one
 from tacit.core.optim import Momentum, Optimiser
@@ -160,16 +160,19 @@ class Heater(ContentReference[Batch]):
         item_WD = standardised(known.item_WD, known.item_WD, _CLIP_ITEM)
         content_WF = known.feature_WF.clamp(-_CLIP_CONTENT, _CLIP_CONTENT)
         for piece in self.pieces(len(samples), generator):
-            user_N, item_N, label_N = (torch.from_numpy(col_N[piece]) for col_N in samples.arrays)
-            chosen_N = torch.from_numpy(by_content(len(piece), self.mixing, generator))
-            item_R, row_N = item_N.unique(return_inverse=True)
+            columns = [column_N[piece] for column_N in samples.arrays]
+            columns += [by_content(len(piece), self.mixing, generator)]
+            columns += np.unique(columns[1], return_inverse=True)
+            user_N, item_N, label_N, chosen_N, item_R, row_N = (
+                sent(column, user_UD.device) for column in columns
+            )
             yield Batch(
                 user_UD[user_N],
                 item_WD[item_N],
                 content_WF[item_R],
                 row_N,
                 label_N.to(user_UD),
-                chosen_N.to(user_UD.device),
+                chosen_N,
             )
 
     def user_vectors(self, p: Params, factors: Params, user_ND: Tensor) -> Tensor:

@@ -14,7 +14,7 @@ from tacit.core.registry import register
 from tacit.core.types import Params
 from tacit.errors import TacitError
 from tacit.parts.cold.features import Features, like
-from tacit.parts.diffusion.denoiser import descended, with_memory
+from tacit.parts.diffusion.denoiser import Descent, with_memory
 
 
 @register("mapping")
@@ -65,10 +65,10 @@ class Mapping(ColdStart):
             return (self._rows(parameters, feature_WF) - table_WD).square().mean()
 
         rate = self.optimiser.rate_at(round_number, len(table_WD))
-        p = like(p, table_WD)
+        descent = Descent(self.optimiser, like(p, table_WD))
         for _ in range(self.steps):
-            p = descended(self.optimiser, p, loss, rate)
-        return p
+            descent.step(loss, rate)
+        return descent.whole
 
     def generate(self, p: Params, feature_CF: Tensor, noise_CND: Tensor) -> Tensor:
         return self._rows(like(p, feature_CF), feature_CF)

@@ -34,38 +34,53 @@ def with_memory(optimiser: Optimiser, parameters: Params) -> Params:
     return {**parameters, **{f"{_MEMORY}{slot}": value for slot, value in memory.items()}}
 
 
-def descended(
-    optimiser: Optimiser, p: Params, loss: Callable[[Params], Tensor], rate: float
-) -> Params:
-    """All parameters after one step down the loss. The memory lasts from call to call: the server
-    keeps it, whatever lifetime an optimiser has on a client.
+class Descent:
+    """Steps one after another, between which the parameters lie in one row. The memory lasts from
+    step to step: the server keeps it, whatever lifetime an optimiser has on a client.
 
     >>> from tacit.core.optim import Sgd
-    >>> p = descended(Sgd(), {"w": torch.ones(2)}, lambda p: p["w"].sum(), rate=0.5)
-    >>> p["w"].tolist()
+    >>> descent = Descent(Sgd(), {"w": torch.ones(2)})
+    >>> for _ in range(2):
+    ...     descent.step(lambda p: p["w"].sum(), rate=0.25)
+    >>> descent.parameters["w"].tolist()
     [0.5, 0.5]
     """
-    start = len(_MEMORY)
-    memory = {name[start:]: value for name, value in p.items() if name.startswith(_MEMORY)}
-    parameters = {name: parameter for name, parameter in p.items() if not name.startswith(_MEMORY)}
-    joined = _joined(parameters)
-    with torch.enable_grad():
-        moving = joined.clone().requires_grad_()
-        (gradient,) = torch.autograd.grad(loss(_parted(moving, parameters)), moving)
-    joined, memory = optimiser.update(joined, gradient, memory, rate)
-    # each parameter has its own memory again: a file of parameters takes no two that share it
-    after = {name: parameter.clone() for name, parameter in _parted(joined, parameters).items()}
-    return {**after, **{f"{_MEMORY}{slot}": value for slot, value in memory.items()}}
+
+    def __init__(self, optimiser: Optimiser, p: Params) -> None:
+        start = len(_MEMORY)
+        parameters = {name: value for name, value in p.items() if not name.startswith(_MEMORY)}
+        self._optimiser = optimiser
+        self._memory = {name[start:]: value for name, value in p.items() if name not in parameters}
+        self._shapes = {name: parameters[name].shape for name in sorted(parameters)}
+        self._joined = _joined(parameters)
+
+    @property
+    def parameters(self) -> Params:
+        """The parameters as they stand, without memory; they share theirs."""
+        return self._parted(self._joined)
+
+    @property
+    def whole(self) -> Params:
+        """Parameters and memory. Each has its own storage: a file takes no two that share it."""
+        apart = {name: value.clone() for name, value in self.parameters.items()}
+        return apart | {f"{_MEMORY}{slot}": value for slot, value in self._memory.items()}
+
+    def step(self, loss: Callable[[Params], Tensor], rate: float) -> None:
+        """One step down the loss."""
+        with torch.enable_grad():
+            moving = self._joined.detach().requires_grad_()
+            (gradient,) = torch.autograd.grad(loss(self._parted(moving)), moving)
+        update = self._optimiser.update(self._joined, gradient, self._memory, rate)
+        self._joined, self._memory = update
+
+    def _parted(self, joined: Tensor) -> Params:
+        parts = joined.split([shape.numel() for shape in self._shapes.values()])
+        named = zip(self._shapes.items(), parts, strict=True)
+        return {name: part.view(shape) for (name, shape), part in named}
 
 
 def _joined(parameters: Params) -> Tensor:
     return torch.cat([parameters[name].reshape(-1) for name in sorted(parameters)])
-
-
-def _parted(joined: Tensor, like: Params) -> Params:
-    names = sorted(like)
-    parts = joined.split([like[name].numel() for name in names])
-    return {name: part.view(like[name].shape) for name, part in zip(names, parts, strict=True)}
 
 
 class Guesses(Protocol):

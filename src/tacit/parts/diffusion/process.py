@@ -12,7 +12,7 @@ from torch import Tensor
 from tacit.core.optim import Optimiser
 from tacit.core.types import Params
 from tacit.errors import TacitError, nearest
-from tacit.parts.diffusion.denoiser import Guesses, descended
+from tacit.parts.diffusion.denoiser import Descent, Guesses
 
 # How much noise stands in a row at each step, and what follows from it. Suffix T: steps.
 
@@ -278,11 +278,12 @@ def trained(
     True
     """
     order_N = torch.from_numpy(generator.permutation(len(row_ND))).to(row_ND.device)
+    descent = Descent(optimiser, p)
     for chosen in order_N.split(batch):
         drawn = noised(schedule, row_ND[chosen], feature_NF[chosen], denoiser.dropout, generator)
 
         def loss(parameters: Params, drawn: Noised = drawn) -> Tensor:
             return loss_of(denoiser, schedule, parameters, drawn, weighted)
 
-        p = descended(optimiser, p, loss, rate)
-    return p
+        descent.step(loss, rate)
+    return descent.whole
