@@ -10,16 +10,19 @@ import pytest
 import torch
 
 from tacit import streams
+from tacit.central.embeddings import EmbeddingModel
 from tacit.central.multimodal import ContentModel
 from tacit.central.samples import draw_triples, once
 from tacit.core.optim import Adam, Sgd, without_optimizer_state
+from tacit.core.types import Task
 from tacit.data.dataset import Modalities
 from tacit.data.protocol import CLEAN
 from tacit.data.sampling import Sampling, draw_samples
 from tacit.data.split import split_dataset
 from tacit.data.views import History
+from tacit.engines.select import runs_on_gpu
 from tacit.errors import TacitError
-from tacit.methods import Bm3, Mgcn, Pgl, Vbpr
+from tacit.methods import Bm3, LightGcn, Mgcn, Pgl, Vbpr
 from tacit.testing.synthetic import checkerboard, ragged, with_content
 
 WIDE = torch.float64
@@ -36,6 +39,10 @@ MODELS: dict[str, ContentModel[Any]] = {
     "pgl, global": Pgl(dim=4, batch=64, optimiser=QUICK, principal="global"),
 }
 each_model = pytest.mark.parametrize("name", MODELS)
+ON_GPU: dict[str, EmbeddingModel[Any]] = {
+    **MODELS,
+    "lightgcn": LightGcn(dim=4, batch=64, optimiser=QUICK),
+}
 
 
 def test_triples_are_those_of_federated_clients() -> None:
@@ -101,6 +108,27 @@ def test_an_epoch_is_autograd_and_torchs_own_adam(name: str) -> None:
         assert loss == pytest.approx(total / len(triples), rel=1e-9)
     for key, value in values.items():
         assert torch.allclose(parameters[key], value.detach(), rtol=0, atol=1e-9), key
+
+
+@pytest.mark.parametrize("name", ON_GPU)
+def test_all_say_that_they_run_on_a_gpu(name: str) -> None:
+    assert runs_on_gpu(ON_GPU[name].algorithm(Task.of(TRAIN)))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device here")
+@pytest.mark.parametrize("name", ON_GPU)
+def test_a_gpu_gives_the_same_numbers(name: str) -> None:
+    model = ON_GPU[name]
+    start, scores, losses = model.start(TRAIN, 0, WIDE), [], []
+    for device in ("cpu", "cuda"):
+        parameters = {key: value.to(device) for key, value in start.items()}
+        for number in (1, 2):
+            parameters, loss = model.epoch(parameters, TRAIN, 0, number)
+        assert all(value.device.type == device for value in parameters.values())
+        scores.append(model.score(parameters, [], EVERYBODY))
+        losses.append(loss)
+    assert losses[1] == pytest.approx(losses[0], rel=1e-6)
+    assert np.allclose(*scores, rtol=1e-6, atol=1e-6)
 
 
 @each_model

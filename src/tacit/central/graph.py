@@ -148,12 +148,14 @@ def _compressed(matrix: scipy.sparse.csr_array) -> Tensor:
 def _written_out(
     matrix: scipy.sparse.sparray, dtype: torch.dtype, device: torch.device | str
 ) -> Tensor:
-    """With its zeros; only what is stored goes to the device."""
+    """With its zeros; only what is stored goes to the device. Rows begin at multiples of 32 bytes,
+    which the products of a GPU are faster with."""
     entries = matrix.tocoo()
     row_N, column_N = (torch.from_numpy(at.astype(np.int64)).to(device) for at in entries.coords)
     value_N = torch.from_numpy(entries.data).to(device=device, dtype=dtype)
-    whole = torch.zeros(matrix.shape, dtype=dtype, device=device)
-    return whole.index_put_((row_N, column_N), value_N, accumulate=True)
+    rows, columns = matrix.shape
+    padded = torch.zeros((rows, -(-columns // 8) * 8), dtype=dtype, device=device)
+    return padded.index_put_((row_N, column_N), value_N, accumulate=True)[:, :columns]
 
 
 # Users and items.
