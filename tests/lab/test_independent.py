@@ -6,10 +6,25 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from torch.nn.functional import logsigmoid
 
 from lab import independent
-from lab.independent import Compared, Figures, Fitted, Pair, Product, Side, as_markdown
+from lab.independent import (
+    Compared,
+    CrossedVbpr,
+    Figures,
+    Fitted,
+    Pair,
+    Product,
+    Side,
+    as_markdown,
+    vbpr,
+)
+from tacit.central.samples import Batch
+from tacit.core.types import Params
 from tacit.data.views import TrainView
+from tacit.methods import Vbpr
 
 PUBLISHED = Path("docs", "results", "independent.json")
 
@@ -39,7 +54,7 @@ def test_the_published_page_is_that_of_its_numbers() -> None:
 
 
 def test_published_gains_are_within_noise_where_no_difference_is_told() -> None:
-    """Two means of three seeds are nearer than two deviations of their difference."""
+    """Two means are nearer than two deviations of their difference."""
     figures = Figures.model_validate_json(PUBLISHED.read_text(encoding="utf-8"))
     for one in figures.compared:
         ours, theirs = np.array(one.ours.gain), np.array(one.theirs.gain)
@@ -57,3 +72,62 @@ def test_a_page_by_hand() -> None:
     row = "| x | p 1 | 6.00 ± 1.41 | 6.00 ± 1.41 | 0.250 / 0.500 | 0.250 / 0.500 | few |"
     assert row in page
     assert "| d | 1.00 | 2.00 |" in page
+
+
+def _drawn(triples: int) -> tuple[Params, torch.Tensor, Batch]:
+    """Parameters of three users and four items, content of the items, and some triples."""
+    generator = torch.Generator().manual_seed(0)
+    width, features = independent.VISUAL_DIM, 5
+    shapes: dict[str, tuple[int, ...]] = {
+        "user": (3, 2 * width),
+        "items": (4, width),
+        "project.w": (features, width),
+        "project.b": (width,),
+        "bias": (4,),
+        "bias.content": (features,),
+    }
+    p = {
+        name: torch.randn(shape, generator=generator, dtype=torch.float64)
+        for name, shape in shapes.items()
+    }
+    content_IF = torch.randn(4, features, generator=generator, dtype=torch.float64)
+    columns = [torch.randint(high, (triples,), generator=generator) for high in (3, 4, 4)]
+    return p, content_IF, Batch(*columns)
+
+
+def test_a_crossed_loss_is_over_all_pairs_of_triples() -> None:
+    p, content_IF, batch = _drawn(triples=6)
+    losses = []
+    for user, positive, negative in zip(*vars(batch).values(), strict=True):
+        item_D, other_D = (
+            torch.cat([p["items"][item], content_IF[item] @ p["project.w"] + p["project.b"]])
+            for item in (positive, negative)
+        )
+        ahead = p["user"][user] @ (item_D - other_D) + p["bias"][positive] - p["bias"][negative]
+        change_BF = content_IF[batch.positive_B] - content_IF[batch.negative_B]
+        losses += [-logsigmoid(ahead + change_F @ p["bias.content"]) for change_F in change_BF]
+    found = vbpr(CrossedVbpr).batch_loss(p, content_IF, batch, np.random.default_rng(0))
+    torch.testing.assert_close(found, torch.stack(losses).mean())
+    own = vbpr(Vbpr).batch_loss(p, content_IF, batch, np.random.default_rng(0))
+    assert abs(found - own) > 1e-3
+
+
+def test_a_crossed_loss_of_one_triple_is_the_plain_one() -> None:
+    p, content_IF, batch = _drawn(triples=1)
+    crossed, plain = (
+        vbpr(kind).batch_loss(p, content_IF, batch, np.random.default_rng(0))
+        for kind in (CrossedVbpr, Vbpr)
+    )
+    torch.testing.assert_close(crossed, plain)
+
+
+def test_a_side_that_two_pairs_share_is_measured_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    fitted = []
+
+    def fit(train: TrainView, epochs: int, seed: int, threads: int) -> Fitted:
+        fitted.append(seed)
+        return Fitted(np.zeros((train.n_users, train.n_items)), wall=1.0, cpu=1.0)
+
+    monkeypatch.setattr(independent, "DATA", "planted")
+    assert Side.of(fit, 1, 1, 2) is Side.of(fit, 1, 1, 2)
+    assert fitted == [*range(independent.SEEDS), 0, 0]
