@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from tacit.engines.scoring import Scorer
 from tacit.errors import TacitError
 from tacit.evaluation.metrics import metric
 from tacit.evaluation.ranking import rank
+from tacit.experiment import result
 from tacit.experiment.callbacks import Callback, Validation
 from tacit.experiment.checkpoint import load_state
 from tacit.experiment.prepare import prepare
@@ -95,6 +97,24 @@ def test_what_a_run_writes(plays: Path, tmp_path: Path) -> None:
     assert result.rounds == result.rounds_run == 4
     assert result.counts.users == 24
     assert result.test_released.round == result.selected_round
+
+
+def test_a_library_that_is_not_installed_is_missed_before_the_first_round(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record says which versions ran; without them hours of training would end in nothing."""
+
+    def absent(name: str) -> str:
+        raise PackageNotFoundError(name)
+
+    monkeypatch.setattr(result, "version", absent)
+    result.versions.cache_clear()
+    try:
+        with pytest.raises(TacitError, match="tacit is on the path without being installed"):
+            run(resolve("popularity"), tmp_path / "one")
+    finally:
+        result.versions.cache_clear()
+    assert not (tmp_path / "one").exists()
 
 
 def test_metrics_have_a_line_per_round_and_the_selected_one_is_the_best(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from functools import cache
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -223,10 +223,23 @@ def order_of(train: TrainView, read: bool) -> Order:
 
 
 @cache
-def _versions() -> tuple[tuple[str, str], ...]:
-    """What a run ran with; the files that say so are read once."""
-    libraries = ("tacit", "torch", "numpy", "numba", "polars")
-    return ("python", platform.python_version()), *((name, version(name)) for name in libraries)
+def versions() -> tuple[tuple[str, str], ...]:
+    """What a run runs with; the files that say so are read once. A library that lies on the path
+    without being installed is refused: no record could say which one ran.
+
+    >>> [name for name, _ in versions()]
+    ['python', 'tacit', 'torch', 'numpy', 'numba', 'polars']
+    """
+    found = [("python", platform.python_version())]
+    for name in ("tacit", "torch", "numpy", "numba", "polars"):
+        try:
+            found.append((name, version(name)))
+        except PackageNotFoundError as error:
+            raise TacitError(
+                f"{name} is on the path without being installed, so no record could say which "
+                "version ran; install it with pip."
+            ) from error
+    return tuple(found)
 
 
 def make_record(
@@ -315,7 +328,7 @@ def make_record(
             *((order.text,) if order.read else ()),
         ),
         test_released=TestRelease(round=selected_round, validation_value=selected_value),
-        versions=dict(_versions()),
+        versions=dict(versions()),
         data=data,
         cold=cold_part(experiment, prepared, trainer, test, threads) if is_cold else None,
     )

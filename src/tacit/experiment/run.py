@@ -23,7 +23,7 @@ from tacit.experiment.folder import RunFolder, only_process, train_again
 from tacit.experiment.prepare import Prepared, prepare
 from tacit.experiment.record import RunRecord
 from tacit.experiment.report import write_report
-from tacit.experiment.result import COLD_CUTOFFS, make_record, write_ranks
+from tacit.experiment.result import COLD_CUTOFFS, make_record, versions, write_ranks
 from tacit.experiment.sealed import checksum, file_checksum
 from tacit.experiment.spec import Experiment
 from tacit.experiment.toml import dumps, require_writable
@@ -80,6 +80,7 @@ def run(
     """
     experiment.check()
     require_writable(experiment)
+    versions()  # whatever the record cannot do without is missed before the first round
     threads = whole("threads", threads)
     prepared = prepare(experiment)
     folder = RunFolder(Path(out))
