@@ -27,7 +27,7 @@ def as_markdown(table: Table, results: Results, out: Path, proofs: Proofs | None
         f"# {table.title}",
         "",
         f"Written by `python -m lab.table {table.name}`: {len(results.done)} of "
-        f"{len(results.cells)} cells run, seeds 0 to {results.seeds - 1}. Numbers are percent: "
+        f"{len(results.cells)} cells run, {_seeds(results)}. Numbers are percent: "
         f"{_spread(table)}, the number of seeds in brackets. "
         "1+99 ranks the held-out item against 99 sampled ones, full against the whole catalogue.",
         "",
@@ -64,6 +64,17 @@ def as_markdown(table: Table, results: Results, out: Path, proofs: Proofs | None
     lines += ["## What was chosen on validation", "", _choices(table, results)]
     lines += _tried_lines(table, results)
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _seeds(results: Results) -> str:
+    """Which seeds there are; a published cell beyond those asked for stays, and is said.
+
+    >>> _seeds(Results(path=Path("few.json"), table="few", seeds=3))
+    'seeds 0 to 2'
+    """
+    asked = f"seeds 0 to {results.seeds - 1}"
+    most = max((cell.seed for cell in results.done), default=0)
+    return asked if most < results.seeds else f"{asked}, of some rows up to {most}"
 
 
 def _share(table: Table, results: Results, datasets: Sequence[Data] | None = None) -> list[str]:
