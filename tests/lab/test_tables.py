@@ -387,6 +387,14 @@ def test_a_gpu_without_room_is_no_divergence(
     assert states(again)[cell] == "done"
 
 
+def test_seeds_beyond_those_asked_for_stay_and_are_said(tmp_path: Path) -> None:
+    filling(FEW, tmp_path, Clock(), seeds=2, only=("fedmf | planted | clean",)).fill()
+    again = filling(FEW, tmp_path, Clock(), seeds=1, only=("clean",))
+    again.fill()
+    page = again.markdown_file.read_text(encoding="utf-8")
+    assert "seeds 0 to 0, of some rows up to 1. " in page
+
+
 def test_a_changed_definition_begins_anew(tmp_path: Path) -> None:
     filling(FEW, tmp_path, Clock(), seeds=1, only=("clean",)).fill()
     longer = replace(FEW, rows=(replace(FEDMF, rounds=6), POPULARITY))
