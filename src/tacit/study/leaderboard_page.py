@@ -33,8 +33,8 @@ HOW_TO_READ = (
     "on validation; a row with 1 has the settings of its preset, which nobody tuned to this data "
     "for the page. So a place tells what one gets without tuning, and not how good a method can "
     "be. No test value chose any setting for this page. Where settings of a preset were chosen on "
-    "data before, the row says so. Preset `paper` has what a paper gives, and ours where it is "
-    "silent: of mf, ncf and neumf Adam is ours.",
+    "data before, the row says so. The preset called paper has what a paper gives, and what is "
+    "ours where it is silent: of mf, ncf and neumf Adam is ours.",
 )
 COLD_TITLE = "Items that nobody has touched"
 COLD_WORDS = (
