@@ -38,11 +38,7 @@ from tacit.central.embeddings import (
     summed_norms,
 )
 from tacit.central.graph import BothWays, incidence, propagate
-from tacit.central.multimodal import (
-    GraphAndContent,
-    GraphContentModel,
-    require_layers,
-)
+from tacit.central.multimodal import GraphAndContent, GraphContentModel, require_layers
 from tacit.central.networks import dropped, glorot, layer, row_of, through
 from tacit.central.samples import Batch, once
 from tacit.core.registry import register

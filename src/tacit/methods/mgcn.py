@@ -40,11 +40,7 @@ from tacit.central.embeddings import (
     summed_squares,
 )
 from tacit.central.graph import BothWays, SparseMatrix, incidence, nearest_items, propagate
-from tacit.central.multimodal import (
-    GraphAndContent,
-    GraphContentModel,
-    require_layers,
-)
+from tacit.central.multimodal import GraphAndContent, GraphContentModel, require_layers
 from tacit.central.networks import glorot, layer, row_of, through
 from tacit.central.samples import Batch
 from tacit.core.optim import Adam, Sgd

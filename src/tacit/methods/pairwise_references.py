@@ -12,12 +12,7 @@ from torch.nn.functional import softplus
 
 from tacit.central.embeddings import EmbeddingModel, Embeddings
 from tacit.central.factor_kernels import FactorTables, bpr_descent, bpr_epoch
-from tacit.central.graph import (
-    BothWays,
-    each_layer,
-    incidence,
-    propagate,
-)
+from tacit.central.graph import BothWays, each_layer, incidence, propagate
 from tacit.central.networks import glorot, row_of
 from tacit.central.rows import StepRule, Table, is_written_down, table_of
 from tacit.central.samples import Batch, Triples, draw_triples

@@ -53,11 +53,7 @@ from tacit.central.graph import (
     normalised,
     propagate,
 )
-from tacit.central.multimodal import (
-    GraphAndContent,
-    GraphContentModel,
-    require_layers,
-)
+from tacit.central.multimodal import GraphAndContent, GraphContentModel, require_layers
 from tacit.central.networks import dropped, glorot, layer, row_of, through
 from tacit.central.samples import Batch
 from tacit.core.optim import Adam, Sgd
